@@ -50,7 +50,7 @@ namespace {
 
 /// A decision holds the store's time of a moment ago. The decision that came fastest is the
 /// closest.
-asio::awaitable<std::chrono::microseconds> compare_clocks(weir::limiter limiter) {
+asio::awaitable<std::chrono::microseconds> time_ahead(weir::limiter limiter) {
   auto ahead = std::chrono::microseconds::max();
   for (int i = 0; i < 10; ++i) {
     const weir::decision d = co_await limiter.fetch("clock", {.timeout = 2s});
@@ -66,9 +66,8 @@ asio::awaitable<std::chrono::microseconds> compare_clocks(weir::limiter limiter)
 std::chrono::microseconds compare_clocks(const std::string& url) {
   asio::io_context context(1);
   const auto store = weir::open_store(context.get_executor(), url);
-  auto ahead = asio::co_spawn(context,
-                              compare_clocks(weir::limiter(store, "vendor-api", policy_for(1, 1))),
-                              asio::use_future);
+  auto ahead = asio::co_spawn(
+      context, time_ahead(weir::limiter(store, "vendor-api", policy_for(1, 1))), asio::use_future);
   while (ahead.wait_for(0s) != std::future_status::ready) context.run_one();
   return ahead.get();
 }

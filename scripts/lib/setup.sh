@@ -1,6 +1,8 @@
 # Sourced by the scripts: installs what the build and the tests need.
 #
-#   weir_setup              compiler, build tools, libraries, servers
+#   weir_setup              compiler, build tools, the libraries that weir itself needs
+#   weir_setup servers      also redis-server and memcached
+#   weir_setup tests        also both servers, and what the tests and benchmarks need
 #   weir_setup sanitize     also clang and its sanitizer runtime; WEIR_CLANGXX names the compiler
 #   weir_build_program      builds one of the larger examples
 #
@@ -50,29 +52,48 @@ weir_clang_version() {
   done
 }
 
+# The words of weir_setup that a word includes.
+weir_needs() {
+  case "${1:-}" in
+    "") echo base ;;
+    servers) echo base servers ;;
+    tests) echo base servers tests ;;
+    sanitize) echo base servers tests sanitize ;;
+  esac
+}
+
 # The missing packages, on one line. A name with a "?" is one that apt does not know (yet).
 weir_missing() {
-  local boost clang command package
+  local boost clang need command package needs
+  needs=" $(weir_needs "${1:-}") "
   boost="$(weir_boost_version)"
-  for package in libssl-dev libbenchmark-dev libhiredis-dev "libboost${boost:-1.81?}-dev" \
-    "libboost-test${boost:-1.81?}-dev" "libboost-url${boost:-1.81?}-dev"; do
+  while read -r need package; do
+    [[ "$needs" == *" $need "* ]] || continue
     weir_installed "$package" || printf '%s ' "$package"
-  done
-  while read -r command package; do
+  done <<PACKAGES
+base libssl-dev
+base libboost${boost:-1.81?}-dev
+base libboost-url${boost:-1.81?}-dev
+tests libboost-test${boost:-1.81?}-dev
+tests libbenchmark-dev
+tests libhiredis-dev
+PACKAGES
+  while read -r need command package; do
+    [[ "$needs" == *" $need "* ]] || continue
     command -v "$command" >/dev/null || printf '%s ' "$package"
   done <<'TOOLS'
-g++ g++
-cmake cmake
-ninja ninja-build
-pkg-config pkg-config
-redis-server redis-server
-redis-cli redis-tools
-memcached memcached
-python3 python3
-taskset util-linux
-valgrind valgrind
+base g++ g++
+base cmake cmake
+base ninja ninja-build
+servers redis-server redis-server
+servers redis-cli redis-tools
+servers memcached memcached
+tests pkg-config pkg-config
+tests python3 python3
+tests taskset util-linux
+tests valgrind valgrind
 TOOLS
-  if [[ "${1:-}" == sanitize ]]; then
+  if [[ "$needs" == *" sanitize "* ]]; then
     clang="$(weir_clang_version)"
     for package in "clang-${clang:-16?}" "libclang-rt-${clang:-16?}-dev"; do
       weir_installed "$package" || printf '%s ' "$package"
@@ -104,11 +125,14 @@ weir_apt() (
 weir_setup() {
   local log=build/setup.log missing root=() command
   if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
-    for command in g++ cmake ninja pkg-config redis-server redis-cli memcached python3; do
+    local commands=(g++ cmake ninja)
+    [[ -z "${1:-}" ]] || commands+=(redis-server redis-cli memcached)
+    [[ "${1:-}" != @(tests|sanitize) ]] || commands+=(pkg-config python3)
+    for command in "${commands[@]}"; do
       command -v "$command" >/dev/null && continue
       weir_say "error: '$command' is missing, and this is neither Debian nor Ubuntu: please" \
-        "install it, Boost >= 1.81 (with Boost.URL and Boost.Test), OpenSSL, Google Benchmark and" \
-        "hiredis"
+        "install it, Boost >= 1.81 (with Boost.URL) and OpenSSL; for the tests also Boost.Test," \
+        "Google Benchmark and hiredis"
       return 1
     done
     WEIR_CLANGXX="${WEIR_CLANGXX:-clang++}"
@@ -150,6 +174,7 @@ weir_setup() {
   if [[ "${1:-}" == sanitize ]]; then
     WEIR_CLANGXX="clang++-$(weir_clang_version)"
   fi
+  [[ -n "${1:-}" ]] || return 0
   # The integration tests need them, and are never skipped silently.
   for command in redis-server memcached; do
     command -v "$command" >/dev/null && continue
@@ -163,12 +188,16 @@ weir_setup() {
 weir_build_program() {
   local log="build/$1.log" program="build/release/examples/$1/$2"
   mkdir -p build
-  if ! cmake --preset release </dev/null >"$log" 2>&1; then
+  local pieces=()
+  # A few large pieces compile in a third of the time. A build directory that exists keeps what it
+  # has.
+  [[ -f build/release/CMakeCache.txt ]] || pieces=(-DWEIR_UNITY=ON)
+  if ! cmake --preset release ${pieces[@]+"${pieces[@]}"} </dev/null >"$log" 2>&1; then
     cat "$log" >&2
     return 1
   fi
   if [[ ! -x "$program" ]]; then
-    weir_say "Building the library and the program: a minute or two, the first time"
+    weir_say "Building the library and the program: about a minute, the first time"
   fi
   cmake --build --preset release --target "$2" --parallel "${WEIR_JOBS:-$(nproc)}" \
     </dev/null >&2 || return 1
