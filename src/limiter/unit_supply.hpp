@@ -13,8 +13,8 @@ namespace weir::detail {
 struct supply_rules {
   std::int64_t most = 0;              // held per subject at most, units under way included
   std::chrono::microseconds life{0};  // of a bucket's units; 0: until the end of their window
-  // A quarter of the life of units, from 1 ms to longest_pace. A subject's units go back after a
-  // pace without checks, and a supply grows to what is spent in two paces.
+  // A quarter of the life of units, from 1 ms to longest_pace. A subject's units go back 1 to 2.5
+  // paces after the last check, and a supply grows to what is spent in two paces.
   std::chrono::microseconds pace{0};
   static constexpr std::chrono::microseconds longest_pace = std::chrono::milliseconds{500};
 
