@@ -17,16 +17,16 @@ using std::chrono::seconds;
 constexpr time_point earliest{};
 constexpr time_point latest{std::chrono::sys_days{std::chrono::year{9999} / 12 / 31}};
 
-/// The longest of the times in a list; empty if one is unreadable or the list is empty.
+/// The longest of the times that can be read.
 template <class Read>
-std::optional<microseconds> longest_of(std::string_view list, Read read) noexcept {
+std::optional<microseconds> longest_of(const header_lines& lines, Read read) noexcept {
   std::optional<microseconds> longest;
-  const bool is_valid = read_each(list, [&](std::string_view element) {
+  read_each(lines, [&](std::string_view element) {
     const std::optional<microseconds> time = read(element);
     keep_highest(longest, time);
     return time.has_value();
   });
-  return is_valid ? longest : std::nullopt;
+  return longest;
 }
 
 /// Reads a number of seconds or milliseconds since 1970; empty if no clock shows such a time.
@@ -41,19 +41,17 @@ std::optional<time_point> since_1970(const decimal& count, microseconds unit) no
 
 header_times::header_times(time_point now) noexcept : now_(std::clamp(now, earliest, latest)) {}
 
-void header_times::date(std::string_view value) noexcept {
-  std::optional<time_point> earliest;
-  const bool is_valid = read_each(value, [&](std::string_view element) {
+void header_times::date(const header_lines& lines) noexcept {
+  read_each(lines, [&](std::string_view element) {
     const auto at = read_http_date(element, now_);
-    keep_lowest(earliest, at);
+    keep_lowest(date_, at);
     return at.has_value();
   });
-  if (is_valid) keep_lowest(date_, earliest);
 }
 
-void header_times::age(std::string_view value) noexcept {
+void header_times::age(const header_lines& lines) noexcept {
   const auto longest = longest_of(
-      value, [&](std::string_view one) { return number(one, reset_unit::seconds); });
+      lines, [&](std::string_view one) { return number(one, reset_unit::seconds); });
   if (longest) age_ = std::max(age_, *longest);
 }
 
@@ -106,8 +104,8 @@ std::optional<microseconds> header_times::one_reset(std::string_view value,
   return std::nullopt;
 }
 
-std::optional<microseconds> header_times::retry_seconds(std::string_view value) const noexcept {
-  return longest_of(value, [&](std::string_view one) {
+std::optional<microseconds> header_times::retry_seconds(const header_lines& lines) const noexcept {
+  return longest_of(lines, [&](std::string_view one) {
     const auto time = one_reset(one, reset_unit::automatic);
     // A number that is no time near now, however large, is one of seconds.
     return time ? time : number(one, reset_unit::seconds);
@@ -115,14 +113,14 @@ std::optional<microseconds> header_times::retry_seconds(std::string_view value) 
 }
 
 std::optional<microseconds> header_times::retry_milliseconds(
-    std::string_view value) const noexcept {
-  return longest_of(value,
+    const header_lines& lines) const noexcept {
+  return longest_of(lines,
                     [&](std::string_view one) { return number(one, reset_unit::milliseconds); });
 }
 
-std::optional<microseconds> header_times::reset(std::string_view value,
+std::optional<microseconds> header_times::reset(const header_lines& lines,
                                                 reset_unit unit) const noexcept {
-  return longest_of(value, [&](std::string_view one) { return one_reset(one, unit); });
+  return longest_of(lines, [&](std::string_view one) { return one_reset(one, unit); });
 }
 
 }  // namespace weir::feedback

@@ -3,28 +3,29 @@
 #include <optional>
 #include <string_view>
 
+#include "feedback/header_lines.hpp"
 #include "weir/feedback.hpp"
 
 namespace weir::feedback {
 
 /// Reads the times in headers as durations from the response: never negative, at most
-/// longest_feedback, rounded up.
+/// longest_feedback, rounded up. Of a list, the longest counts; unreadable elements count as absent.
 class header_times {
  public:
   explicit header_times(time_point now) noexcept;
 
   /// Notes a Date header. The earliest of several counts, because it gives the longest waits.
-  void date(std::string_view value) noexcept;
+  void date(const header_lines& lines) noexcept;
 
   /// Notes an Age header: the time that the response was in a cache.
-  void age(std::string_view value) noexcept;
+  void age(const header_lines& lines) noexcept;
   bool cached() const noexcept { return age_.count() > 0; }
 
   /// Call these after all dates and ages.
-  std::optional<std::chrono::microseconds> retry_seconds(std::string_view value) const noexcept;
+  std::optional<std::chrono::microseconds> retry_seconds(const header_lines& lines) const noexcept;
   std::optional<std::chrono::microseconds> retry_milliseconds(
-      std::string_view value) const noexcept;
-  std::optional<std::chrono::microseconds> reset(std::string_view value,
+      const header_lines& lines) const noexcept;
+  std::optional<std::chrono::microseconds> reset(const header_lines& lines,
                                                  reset_unit unit) const noexcept;
 
  private:

@@ -98,11 +98,4 @@ std::string_view trimmed(std::string_view text) noexcept {
   return text.substr(first, text.find_last_not_of(blank) - first + 1);
 }
 
-std::string_view take_element(std::string_view& list) noexcept {
-  const auto comma = list.find(',');
-  const std::string_view element = trimmed(list.substr(0, comma));
-  list = comma == std::string_view::npos ? std::string_view{} : list.substr(comma + 1);
-  return element;
-}
-
 }  // namespace weir::feedback

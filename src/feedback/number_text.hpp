@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -32,24 +31,5 @@ std::optional<std::chrono::microseconds> read_go_duration(std::string_view text)
 
 /// The text without spaces and tabs around it.
 std::string_view trimmed(std::string_view text) noexcept;
-
-/// Skips the text up to and including the next comma. Returns it trimmed, without the comma.
-std::string_view take_element(std::string_view& list) noexcept;
-
-/// Calls read(element) for each element of a list, until it is false. An element that cannot be
-/// read is tried again together with the next one, because a date has a comma of its own. False if
-/// an element cannot be read.
-template <class Read>
-bool read_each(std::string_view list, Read read) noexcept {
-  while (!list.empty()) {
-    const std::string_view element = take_element(list);
-    if (element.empty() || read(element)) continue;
-    const std::string_view next = take_element(list);
-    if (next.empty()) return false;
-    const char* const end = next.data() + next.size();
-    if (!read({element.data(), static_cast<std::size_t>(end - element.data())})) return false;
-  }
-  return true;
-}
 
 }  // namespace weir::feedback

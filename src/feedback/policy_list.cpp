@@ -8,25 +8,25 @@
 
 namespace weir::feedback {
 
-void policy_list::add_field(std::string_view value) noexcept {
-  if (!well_formed(value)) return;
-  structured_reader reader{value};
+void policy_list::add_field(const header_lines& lines) noexcept {
+  if (!well_formed(lines, field_type::list)) return;
+  structured_reader reader{lines, field_type::list};
   for (keyed_item member; reader.next_member(member);) {
     stated_policy policy;
-    if (!member.key.empty()) continue;
-    if (member.item.is == bare_item::kind::number) {
+    if (member.item.is_count()) {
       policy.quota = member.item.number.whole;  // "100;w=60": drafts 04 to 07
-    } else if (member.item.is == bare_item::kind::text) {
-      policy.name = member.item.text;  // "\"burst\";q=100;w=60": draft 08 and later
+    } else if (member.item.is_name()) {
+      policy.name = member.item.name();  // "\"burst\";q=100;w=60": draft 08 and later
     } else {
       continue;
     }
     for (keyed_item parameter; reader.next_parameter(parameter);) {
       const bare_item& item = parameter.item;
-      if (parameter.key == "q" && item.is == bare_item::kind::number && !policy.name.empty()) {
-        policy.quota = item.number.whole;
+      if (parameter.key == "q" && member.item.is_name()) {
+        policy.quota.reset();
+        if (item.is_count()) policy.quota = item.number.whole;
       } else if (parameter.key == "qu") {
-        policy.of_requests = item.is == bare_item::kind::text && item.text == "requests";
+        policy.of_requests = item.is_name() && item.name() == "requests";
       }
     }
     add(policy);

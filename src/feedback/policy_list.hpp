@@ -6,6 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include "feedback/header_lines.hpp"
+
 namespace weir::feedback {
 
 /// One policy of RateLimit-Policy.
@@ -19,9 +21,8 @@ struct stated_policy {
 /// has none here, so that their order does not matter.
 class policy_list {
  public:
-  /// Adds the policies of one RateLimit-Policy header. If two have the same name, the lower quota
-  /// counts.
-  void add_field(std::string_view value) noexcept;
+  /// Adds the policies of RateLimit-Policy. If two have the same name, the lower quota counts.
+  void add_field(const header_lines& lines) noexcept;
 
   /// Null if no policy has this name.
   const stated_policy* find(std::string_view name) const noexcept;

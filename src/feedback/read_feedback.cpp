@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <array>
+#include <utility>
 
+#include "feedback/header_lines.hpp"
 #include "feedback/header_name.hpp"
 #include "feedback/header_times.hpp"
 #include "feedback/policy_list.hpp"
@@ -36,11 +38,13 @@ class response_reader {
   bool counts_for_us() const noexcept { return !moments_.cached() && status_ != 401; }
 
   void read_context() noexcept;
-  void read_header(const header_field& header) noexcept;
+  void read_header(const header_meaning& meaning, const header_lines& lines) noexcept;
   void read_retry(std::optional<microseconds> time, feedback_source source) noexcept;
-  void read_quota(const header_meaning& meaning, std::string_view value) noexcept;
-  void read_service_limits(std::string_view value) noexcept;
+  void read_quota(const header_meaning& meaning, const header_lines& lines) noexcept;
+  void read_used(const header_lines& lines) noexcept;
+  void read_service_limits(const header_lines& lines) noexcept;
   void read_service_limit(structured_reader& reader, std::string_view name) noexcept;
+  void read_service_dictionary(const header_lines& lines) noexcept;
   void add_windows() noexcept;
   vendor_feedback result() const noexcept;
 
@@ -51,7 +55,8 @@ class response_reader {
 
   // Sources in this range have headers that name a window and a field of it.
   static constexpr auto first_family = static_cast<std::size_t>(feedback_source::ratelimit_triple);
-  static constexpr auto last_family = static_cast<std::size_t>(feedback_source::x_api_call_limit);
+  static constexpr auto last_family = static_cast<std::size_t>(
+      feedback_source::x_hubspot_ratelimit);
 
   int status_;
   std::span<const header_field> headers_;
@@ -67,59 +72,66 @@ class response_reader {
 };
 
 struct stated_numbers {
-  std::int64_t first;
-  std::int64_t lowest;
+  std::optional<std::int64_t> in_force;  // the lowest that is not that of a policy
+  std::optional<std::int64_t> lowest;
 };
 
-/// Reads "100", or "100, 100;w=60, 5000;w=3600". Empty if the list holds anything but numbers.
-std::optional<stated_numbers> read_numbers(std::string_view value) noexcept {
-  if (!well_formed(value)) return std::nullopt;
-  structured_reader reader{value};
-  std::optional<stated_numbers> out;
+/// Reads "100", or "100, 100;w=60, 5000;w=3600", where a `w` marks the quota of a policy. Empty if
+/// the list holds anything but numbers.
+stated_numbers read_numbers(const header_lines& lines) noexcept {
+  constexpr auto type = field_type::list_of_any_numbers;
+  if (!well_formed(lines, type)) return {};
+  structured_reader reader{lines, type};
+  stated_numbers out;
   for (keyed_item member; reader.next_member(member);) {
-    if (!member.key.empty() || member.item.is != bare_item::kind::number) return std::nullopt;
-    const std::int64_t number = member.item.number.whole;
-    if (!out) out = {number, number};
-    out->lowest = std::min(out->lowest, number);
+    if (!member.item.is_count()) return {};
+    bool is_policy = false;
+    for (keyed_item parameter; reader.next_parameter(parameter);) {
+      is_policy = is_policy || parameter.key == "w";
+    }
+    keep_lowest(out.lowest, {member.item.number.whole});
+    if (!is_policy) keep_lowest(out.in_force, {member.item.number.whole});
   }
   return out;
 }
 
-/// Reads "39/40", the used units and the limit, or a list of such.
-void read_used(std::string_view list, vendor_quota& quota) noexcept {
-  vendor_quota lowest = quota;
-  const bool is_valid = read_each(list, [&](std::string_view value) {
-    const auto used = take_decimal(value);
-    if (!used || !value.starts_with('/')) return false;
-    const auto limit = read_decimal(value.substr(1));
-    if (!limit) return false;
-    const std::int64_t rounded_up = used->whole + (used->nanos != 0 || used->more ? 1 : 0);
-    keep_lowest(lowest.limit, {limit->whole});
-    keep_lowest(lowest.remaining, {std::max<std::int64_t>(0, limit->whole - rounded_up)});
-    return true;
-  });
-  if (is_valid) quota = lowest;
+/// Reads "39/40", the used units and the limit.
+std::optional<vendor_quota> read_used_of_limit(std::string_view value) noexcept {
+  const auto used = take_decimal(value);
+  if (!used || !value.starts_with('/')) return std::nullopt;
+  const auto limit = read_decimal(value.substr(1));
+  if (!limit) return std::nullopt;
+  const std::int64_t rounded_up = used->whole + (used->nanos != 0 || used->more ? 1 : 0);
+  return vendor_quota{.remaining = std::max<std::int64_t>(0, limit->whole - rounded_up),
+                      .limit = limit->whole,
+                      .source = feedback_source::x_api_call_limit};
 }
 
 vendor_feedback response_reader::read() noexcept {
   read_context();
-  for (const header_field& header : headers_) read_header(header);
+  for (std::size_t i = 0; i < headers_.size(); ++i) {
+    const header_meaning meaning = meaning_of(headers_[i].name);
+    if (meaning.kind == header_kind::unknown) continue;
+    const header_lines lines{headers_, i};
+    if (lines.at_first()) read_header(meaning, lines);
+  }
   add_windows();
   return result();
 }
 
 // Reads the headers that others depend on (dates, ages, policies) first, wherever they are.
 void response_reader::read_context() noexcept {
-  for (const auto& [name, value] : headers_) {
-    switch (meaning_of(name).kind) {
+  for (std::size_t i = 0; i < headers_.size(); ++i) {
+    const header_lines lines{headers_, i};
+    switch (meaning_of(headers_[i].name).kind) {
       case header_kind::date:
-        moments_.date(value);
+        if (lines.at_first()) moments_.date(lines);
         break;
       case header_kind::age:
-        moments_.age(value);
+        if (lines.at_first()) moments_.age(lines);
         break;
       case header_kind::ratelimit_policy:
-        policies_.add_field(value);
+        if (lines.at_first()) policies_.add_field(lines);
         break;
       default:
         break;
@@ -127,8 +139,8 @@ void response_reader::read_context() noexcept {
   }
 }
 
-void response_reader::read_header(const header_field& header) noexcept {
-  const header_meaning meaning = meaning_of(header.name);
+void response_reader::read_header(const header_meaning& meaning,
+                                  const header_lines& lines) noexcept {
   switch (meaning.kind) {
     case header_kind::unknown:
     case header_kind::date:
@@ -136,15 +148,16 @@ void response_reader::read_header(const header_field& header) noexcept {
     case header_kind::ratelimit_policy:
       return;
     case header_kind::retry_seconds:
-      return read_retry(moments_.retry_seconds(header.value), meaning.source);
+      return read_retry(moments_.retry_seconds(lines), meaning.source);
     case header_kind::retry_milliseconds:
-      return read_retry(moments_.retry_milliseconds(header.value), meaning.source);
+      return read_retry(moments_.retry_milliseconds(lines), meaning.source);
     default:
       break;
   }
   if (!counts_for_us()) return;
-  if (meaning.kind == header_kind::ratelimit) return read_service_limits(header.value);
-  read_quota(meaning, header.value);
+  if (meaning.kind == header_kind::ratelimit) return read_service_limits(lines);
+  if (meaning.kind == header_kind::used_of_limit) return read_used(lines);
+  read_quota(meaning, lines);
 }
 
 void response_reader::read_retry(std::optional<microseconds> time,
@@ -157,60 +170,78 @@ void response_reader::read_retry(std::optional<microseconds> time,
   if (time) retry_.add(*time, source);
 }
 
-void response_reader::read_quota(const header_meaning& meaning, std::string_view value) noexcept {
+void response_reader::read_quota(const header_meaning& meaning,
+                                 const header_lines& lines) noexcept {
   stated_window& window = window_of(meaning);
   switch (meaning.kind) {
-    case header_kind::limit:
-      // In the drafts with a list, the first number is the limit in force; policies follow.
-      if (const auto numbers = read_numbers(value)) {
-        keep_lowest(window.quota.limit, {numbers->first});
-      }
-      return;
+    case header_kind::limit: {
+      const stated_numbers numbers = read_numbers(lines);
+      return keep_lowest(window.quota.limit, numbers.in_force ? numbers.in_force : numbers.lowest);
+    }
     case header_kind::remaining:
-      if (const auto numbers = read_numbers(value)) {
-        keep_lowest(window.quota.remaining, {numbers->lowest});
-      }
-      return;
+      return keep_lowest(window.quota.remaining, read_numbers(lines).lowest);
     case header_kind::reset:
-      return keep_highest(window.quota.reset_after, moments_.reset(value, options_.reset));
+      return keep_highest(window.quota.reset_after, moments_.reset(lines, options_.reset));
     case header_kind::reset_after:
-      return keep_highest(window.reset_after, moments_.reset(value, reset_unit::seconds));
-    case header_kind::used_of_limit:
-      return read_used(value, window.quota);
+      return keep_highest(window.reset_after, moments_.reset(lines, reset_unit::seconds));
     default:
       return;
   }
 }
 
+void response_reader::read_used(const header_lines& lines) noexcept {
+  read_each(lines, [&](std::string_view element) {
+    const auto used = read_used_of_limit(element);
+    if (used) requests_.add(*used);
+    return used.has_value();
+  });
+}
+
 /// Reads "\"default\";r=50;t=30" (draft 08 and later) or "limit=100, remaining=50, reset=30" (07).
-void response_reader::read_service_limits(std::string_view value) noexcept {
-  if (!well_formed(value)) return;
-  structured_reader reader{value};
-  vendor_quota dictionary{.source = feedback_source::ratelimit_field};
+void response_reader::read_service_limits(const header_lines& lines) noexcept {
+  if (!well_formed(lines, field_type::list)) return read_service_dictionary(lines);
+  structured_reader reader{lines, field_type::list};
   for (keyed_item member; reader.next_member(member);) {
-    const bare_item& item = member.item;
-    if (member.key.empty()) {
-      if (item.is == bare_item::kind::text) read_service_limit(reader, item.text);
-    } else if (item.is != bare_item::kind::number) {
-      continue;
-    } else if (member.key == "limit") {
-      keep_lowest(dictionary.limit, {item.number.whole});
-    } else if (member.key == "remaining") {
-      keep_lowest(dictionary.remaining, {item.number.whole});
-    } else if (member.key == "reset") {
-      keep_highest(dictionary.reset_after, {times(item.number, seconds{1})});
-    }
+    if (member.item.is_name()) read_service_limit(reader, member.item.name());
   }
-  requests_.add(dictionary);
+}
+
+/// A key that comes again begins the next policy: two fields of draft 07 were joined.
+void response_reader::read_service_dictionary(const header_lines& lines) noexcept {
+  if (!well_formed(lines, field_type::dictionary)) return;
+  constexpr std::string_view keys[] = {"limit", "remaining", "reset"};
+  structured_reader reader{lines, field_type::dictionary};
+  const vendor_quota none{.source = feedback_source::ratelimit_field};
+  vendor_quota policy = none;
+  std::array<bool, std::size(keys)> seen{};
+  for (keyed_item member; reader.next_member(member);) {
+    const auto key = static_cast<std::size_t>(std::ranges::find(keys, member.key) - keys);
+    if (key == std::size(keys)) continue;
+    if (seen[key]) {
+      requests_.add(std::exchange(policy, none));
+      seen = {};
+    }
+    seen[key] = true;
+    if (!member.item.is_count()) continue;
+    const decimal& number = member.item.number;
+    if (key == 0) policy.limit = number.whole;
+    if (key == 1) policy.remaining = number.whole;
+    if (key == 2) policy.reset_after = times(number, seconds{1});
+  }
+  requests_.add(policy);
 }
 
 void response_reader::read_service_limit(structured_reader& reader,
                                          std::string_view name) noexcept {
   vendor_quota limit{.source = feedback_source::ratelimit_field};
   for (keyed_item parameter; reader.next_parameter(parameter);) {
-    if (parameter.item.is != bare_item::kind::number) continue;
-    if (parameter.key == "r") limit.remaining = parameter.item.number.whole;
-    if (parameter.key == "t") limit.reset_after = times(parameter.item.number, seconds{1});
+    const bool is_count = parameter.item.is_count();
+    const decimal& number = parameter.item.number;
+    if (parameter.key == "r") {
+      limit.remaining = is_count ? std::optional{number.whole} : std::nullopt;
+    } else if (parameter.key == "t") {
+      limit.reset_after = is_count ? std::optional{times(number, seconds{1})} : std::nullopt;
+    }
   }
   const stated_policy* const policy = policies_.find(name);
   if (policy && !policy->of_requests) {  // it limits bytes or concurrent calls

@@ -1,5 +1,7 @@
 // The RateLimit fields of draft-ietf-httpapi-ratelimit-headers. Each row names its draft and where
 // it stands there.
+#include <string>
+
 #include "feedback/structured_field.hpp"
 #include "feedback_fixture.hpp"
 
@@ -7,7 +9,19 @@ namespace feedback_drafts_test {
 
 using namespace weir::test;
 using namespace weir::feedback;
+using weir::vendor_feedback;
 using enum weir::feedback_source;
+
+namespace {
+
+/// True if a header of this one line is a list or a dictionary.
+bool is_field(std::string_view text) {
+  const weir::header_field header{"RateLimit", text};
+  const header_lines lines{{&header, 1}, 0};
+  return well_formed(lines, field_type::list) || well_formed(lines, field_type::dictionary);
+}
+
+}  // namespace
 
 BOOST_AUTO_TEST_SUITE(feedback_drafts_suite)
 
@@ -113,18 +127,33 @@ BOOST_AUTO_TEST_CASE(structured_fields_are_read_to_the_end_or_not_at_all) {
            "a;*b.-_9=c",
            "a=1, b=2;c",
            "a=\"x\"",
-           "1234567890123456789012345678901234567890",
+           "123456789012345",
+           "()",
+           "( 1  \"a\";b )",
+           "(1 2);c, a",
+           "a=(1 2), b",
+           "a;b=(1 2);c=3",
+           "a;b=%\"gr%c3%bc%c3%9fe, Ina\"",
        }) {
-    BOOST_TEST(well_formed(good), '<' << good << '>');
+    BOOST_TEST(is_field(good), '<' << good << '>');
   }
   for (const std::string_view bad : {
-           ",",        "1,",           ",1",     "1,,2",  "1 2",   "1;",    "1;B",     "1;=2",
-           "1 ;a",     "1;a=",         "1;a= 2", "\"",    "\"a",   "\"a\\", "\"\\a\"", "\"\x1f\"",
-           "\"\x7f\"", "\"\xc3\xa9\"", ":YQ==",  ":Y Q:", "?",     "?2",    "@",       "-",
-           "1.",       ".1",           "+1",     "--1",   "(1 2)", "a=",    "a=,b=1",  "a= 1",
-           "\"a\"b",   "1a",           "=1",     "\x01",
+           ",",           "1,",        ",1",
+           "1,,2",        "1 2",       "1;",
+           "1;B",         "1;=2",      "1 ;a",
+           "1;a=",        "1;a= 2",    "\"",
+           "\"a",         "\"a\\",     "\"\\a\"",
+           "\"\x1f\"",    "\"\x7f\"",  "\"\xc3\xa9\"",
+           ":YQ==",       ":Y Q:",     "?",
+           "?2",          "@",         "-",
+           "1.",          ".1",        "+1",
+           "--1",         "(1 2",      "a=",
+           "a=,b=1",      "a= 1",      "\"a\"b",
+           "1a",          "=1",        "\x01",
+           "((1))",       "a;b=((1))", "a;b=(c;d=(1))",
+           "%\"%C3%BC\"", "@1.5",      "1234567890123456",
        }) {
-    BOOST_TEST(!well_formed(bad), '<' << bad << '>');
+    BOOST_TEST(!is_field(bad), '<' << bad << '>');
   }
 }
 
@@ -143,8 +172,9 @@ BOOST_AUTO_TEST_CASE(a_field_with_a_mistake_is_ignored_as_a_whole) {
         weir::read_feedback(429, {&header, 1}, at_now) == weir::vendor_feedback{.refused = true},
         bad);
   }
-  // Another one, without a mistake, still counts.
-  BOOST_TEST((read("429\nRateLimit: \"a\";r=0;t=5,\nRateLimit: \"a\";r=0;t=4").blocked_for == 4s));
+  // A header of several lines is one field, as if a proxy had joined them.
+  BOOST_TEST((read("429\nRateLimit: \"a\";r=0;t=5,\nRateLimit: \"a\";r=0;t=4").blocked_for ==
+              std::nullopt));
 }
 
 BOOST_AUTO_TEST_CASE(what_is_well_formed_but_means_nothing_says_nothing) {
@@ -163,6 +193,84 @@ BOOST_AUTO_TEST_CASE(what_is_well_formed_but_means_nothing_says_nothing) {
        }) {
     const weir::header_field header{"RateLimit", value};
     BOOST_TEST(weir::read_feedback(200, {&header, 1}, at_now) == weir::vendor_feedback{}, value);
+  }
+}
+
+// Joined by a proxy, these gave 20,000 s: the least left of the one, the reset of the other.
+BOOST_AUTO_TEST_CASE(two_dictionaries_of_draft_07_stay_apart) {
+  const response_row rows[] = {
+      {"429\n"
+       "RateLimit: limit=100, remaining=0, reset=30\n"
+       "RateLimit: limit=5000, remaining=4000, reset=20000",
+       {.refused = true,
+        .blocked_for = 30s,
+        .source = ratelimit_field,
+        .requests = {0, 100, 30s, ratelimit_field}}},
+      {"429\n"
+       "RateLimit: limit=100, remaining=0, reset=30,limit=5000, remaining=4000, reset=20000",
+       {.refused = true,
+        .blocked_for = 30s,
+        .source = ratelimit_field,
+        .requests = {0, 100, 30s, ratelimit_field}}},
+      {"429\n"
+       "RateLimit: limit=5000, remaining=4000, reset=20000, limit=100\n"
+       "RateLimit: remaining=0, reset=30, policy",
+       {.refused = true,
+        .blocked_for = 30s,
+        .source = ratelimit_field,
+        .requests = {0, 100, 30s, ratelimit_field}}},
+      // A value that is no number still belongs to its policy.
+      {"429\n"
+       "RateLimit: limit=100, remaining=none, reset=30, limit=50, remaining=0, reset=7",
+       {.refused = true,
+        .blocked_for = 7s,
+        .source = ratelimit_field,
+        .requests = {0, 50, 7s, ratelimit_field}}},
+  };
+  expect_rows(rows);
+}
+
+// Drafts up to 03: the limit in force has no window, and policies have one. Two numbers without a
+// window are the limits of two senders, as if they stood in two lines: the lower is reached first.
+BOOST_AUTO_TEST_CASE(of_several_limits_in_force_the_lowest_counts) {
+  const auto limit = [](std::string_view lines) {
+    return read("200\n" + std::string(lines)).requests.limit;
+  };
+  BOOST_TEST((limit("RateLimit-Limit: 7, 5") == 5));
+  BOOST_TEST((limit("RateLimit-Limit: 7\nRateLimit-Limit: 5") == 5));
+  BOOST_TEST((limit("RateLimit-Limit: 100, 50;w=1, 100;w=60") == 100));
+  BOOST_TEST((limit("RateLimit-Limit: 100\nRateLimit-Limit: 50;w=1, 100;w=60") == 100));
+  BOOST_TEST((limit("RateLimit-Limit: 100, 50;w=1, 90, 10;w=1") == 90));
+  // No limit is named as the one in force.
+  BOOST_TEST((limit("RateLimit-Limit: 5000;w=3600, 100;w=60") == 100));
+  BOOST_TEST((limit("X-RateLimit-Limit: 7, 5;comment=\"w\"") == 5));
+}
+
+// One parameter that the reader did not know made the whole header count as absent.
+BOOST_AUTO_TEST_CASE(values_of_any_type_are_read_past) {
+  const vendor_feedback blocked{
+      .blocked_for = 5s, .source = ratelimit_field, .requests = {0, 9, 5s, ratelimit_field}};
+  for (const std::string_view extra :
+       {"x=%\"gr%c3%bc%c3%9fe\"", "x=(1 2)", "x=(a;b \"c\");y", "x=()", "x=@1776782282", "x=-1.5",
+        "x=:YQ==:", "x", "x=?0"}) {
+    const std::string parameter(extra);
+    const std::string list = "200\nRateLimit: \"a\";" + parameter + ";r=0;t=5\nRateLimit-Policy: ";
+    BOOST_TEST(read(list + "\"a\";q=9;" + parameter) == blocked, extra);
+    BOOST_TEST(read(list + "(1 2);" + parameter + ", \"a\";q=9") == blocked, extra);
+    BOOST_TEST(read("200\nRateLimit: limit=9, " + parameter + ", remaining=0;" + parameter +
+                    ", reset=5") == blocked,
+               extra);
+    BOOST_TEST((read("200\nX-RateLimit-Remaining: 7;" + parameter).requests.remaining == 7), extra);
+  }
+}
+
+// The comma may be where a line ends, with or without blanks.
+BOOST_AUTO_TEST_CASE(a_policy_is_known_by_its_name_up_to_a_comma) {
+  for (const std::string_view lines : {"RateLimit: \"a, b\";r=3", "RateLimit: \"a,b\";r=3",
+                                       "RateLimit: \"a\nRateLimit: b\";r=3"}) {
+    const auto said = read("200\nRateLimit-Policy: \"c\";q=2, \"a,b\";q=7\n" + std::string(lines));
+    BOOST_TEST((said.requests.limit == 7), lines);
+    BOOST_TEST((said.requests.remaining == 3), lines);
   }
 }
 

@@ -169,6 +169,7 @@ BOOST_AUTO_TEST_CASE(the_longest_time_and_the_least_left_win) {
       {"429\nRetry-After: 5\nretry-after-ms: 5000", 5s, retry_after},
       {"429\nretry-after-ms: 5000\nRetry-After: 5", 5s, retry_after},
       {"429\nRetry-After: 5\nRetry-After: bad", 5s, retry_after},
+      {"429\nRetry-After: bad, 5", 5s, retry_after},
       {"429\nRetry-After: 5\nRateLimit: a;r=0;t=6", 6s, ratelimit_field},
       {"429\nRetry-After: 5\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 6", 6s, x_ratelimit},
       {"429\nRateLimit-Remaining: 0\nRateLimit-Reset: 7\nX-RateLimit-Remaining: "
@@ -252,7 +253,7 @@ BOOST_AUTO_TEST_CASE(counts_are_whole_and_not_negative) {
       {" 59\t", 59, 59},
       {"599.0", 599, 599},
       {"0.99999999999", 0, 0},
-      {"5, 3, 4", 3, 5},
+      {"5, 3, 4", 3, 3},
       {"100, 100;w=60, 5000;w=3600", 100, 100},
       {"999999999999999999", most - 1, most - 1},
       {"1000000000000000001", most, most},
@@ -296,6 +297,9 @@ BOOST_AUTO_TEST_CASE(so_much_of_so_much) {
              (weir::vendor_quota{0, 1, {}, x_api_call_limit}));
   BOOST_TEST(read_used("1/99999999999999999999") ==
              (weir::vendor_quota{most - 1, most, {}, x_api_call_limit}));
+  // Both numbers are those of the same limit.
+  BOOST_TEST(read_used("5/10, 39/40") == (weir::vendor_quota{1, 40, {}, x_api_call_limit}));
+  BOOST_TEST(read_used("x, 39/40") == (weir::vendor_quota{1, 40, {}, x_api_call_limit}));
   for (const std::string_view bad :
        {"", "/", "40", "40/", "/40", "-1/40", "1/-40", "1/2/3", "1 / 40", "a/b"}) {
     BOOST_TEST(read_used(bad) == weir::vendor_quota{}, bad);
