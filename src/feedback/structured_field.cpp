@@ -197,8 +197,7 @@ bool structured_reader::next_member(keyed_item& member) noexcept {
   }
   if (failed_) return false;
   if (!begun_) {
-    // The RFC allows spaces only, but HTTP removes tabs there, which a caller may not have done.
-    take_while(type_ == field_type::item ? is_space : is_blank);
+    take_while(type_ == field_type::list_of_any_numbers ? is_blank : is_space);
     if (rest_.empty() && type_ != field_type::item) return take_comma() && fail();
   } else if (type_ == field_type::item) {
     take_while(is_space);

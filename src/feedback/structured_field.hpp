@@ -51,7 +51,7 @@ enum class field_type : std::uint8_t {
   item,
   list,
   dictionary,
-  list_of_any_numbers,  ///< a list; numbers may have any length
+  list_of_any_numbers,  ///< a list; numbers may have any length, and a tab may stand before it
 };
 
 /// Reads a structured field: "\"a\";r=50;t=30, \"b\";r=3", "limit=100, remaining=50". Of several
