@@ -1,10 +1,14 @@
-// What a response says of limits: never out of bounds, and told the same in any order and twice.
+// What a response says of limits: never out of bounds, and the same in any order of the headers, and
+// with the lines of one header joined, or split at each comma. And the reader of structured fields.
 #include <algorithm>
+#include <deque>
 #include <string>
 #include <vector>
 
+#include "feedback/structured_field.hpp"
 #include "fuzz_input.hpp"
 #include "support/response_text.hpp"
+#include "text/ascii.hpp"
 
 namespace {
 
@@ -36,6 +40,63 @@ void require_sense(const vendor_feedback& feedback, int status, bool retry_after
   }
 }
 
+bool is_before(std::string_view a, std::string_view b) {
+  const auto less = [](char x, char y) { return weir::text::lower(x) < weir::text::lower(y); };
+  return std::ranges::lexicographical_compare(a, b, less);
+}
+
+/// In another order, but for the lines of one header.
+std::vector<header_field> sorted(std::vector<header_field> headers) {
+  std::ranges::stable_sort(headers, is_before, &header_field::name);
+  return headers;
+}
+
+/// Each header in one line. The values are kept in `values`.
+std::vector<header_field> joined(const std::vector<header_field>& headers,
+                                 std::deque<std::string>& values) {
+  std::vector<header_field> out;
+  for (const header_field& h : sorted(headers)) {
+    if (!out.empty() && !is_before(out.back().name, h.name)) {
+      values.back().append(",").append(h.value);
+    } else {
+      values.emplace_back(h.value);
+      out.push_back(h);
+    }
+    out.back().value = values.back();
+  }
+  return out;
+}
+
+std::vector<header_field> split(const std::vector<header_field>& headers) {
+  std::vector<header_field> out;
+  for (header_field h : headers) {
+    for (auto comma = h.value.find(','); comma != h.value.npos; comma = h.value.find(',')) {
+      out.push_back({h.name, h.value.substr(0, comma)});
+      h.value.remove_prefix(comma + 1);
+    }
+    out.push_back(h);
+  }
+  return out;
+}
+
+/// Reads all that is there, or stops at the first mistake, as a reader that skips everything does.
+void require_reading(const weir::feedback::header_lines& lines, std::size_t size) {
+  using namespace weir::feedback;
+  for (const auto type : {field_type::item, field_type::list, field_type::dictionary,
+                          field_type::list_of_any_numbers}) {
+    structured_reader reader{lines, type};
+    std::size_t count = 0;
+    for (keyed_item member; reader.next_member(member); ++count) {
+      for (bare_item item; reader.next_item(item); ++count) {
+        for (keyed_item parameter; reader.next_parameter(parameter);) ++count;
+      }
+      for (keyed_item parameter; reader.next_parameter(parameter);) ++count;
+    }
+    require(count <= size);
+    require(reader.failed() != well_formed(lines, type));
+  }
+}
+
 }  // namespace
 
 // The first line: the status, a digit for the options, and the clock in seconds; then the headers.
@@ -60,10 +121,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const vendor_feedback feedback = read();
   require_sense(feedback, response.status, options.retry_after_decides);
 
-  std::ranges::reverse(headers);
+  std::deque<std::string> values;
+  headers = sorted(response.headers);
   require(read() == feedback);
-  headers.insert(headers.end(), response.headers.begin(), response.headers.end());
+  headers = joined(response.headers, values);
   require(read() == feedback);
+  headers = split(response.headers);
+  require(read() == feedback);
+  for (std::size_t i = 0; i < response.headers.size(); ++i) {
+    require_reading({response.headers, i}, size);
+  }
+  headers = response.headers;
 
   // Whatever the rest, an error that says to come back later is never a shorter pause.
   if (response.status >= 400 && response.status <= 599) {
