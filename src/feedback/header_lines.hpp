@@ -46,7 +46,7 @@ class list_elements {
   std::optional<std::string_view> rest_;  // of the current line; empty behind its last element
 };
 
-/// Two elements of a list with ", " between them, as in a date. Empty if it is longer than any date.
+/// Two elements of a list with ", " between them, as in a date. Empty if longer than any date.
 class element_pair {
  public:
   element_pair(std::string_view first, std::string_view second) noexcept;
