@@ -99,11 +99,11 @@ static_assert(std::is_trivially_destructible_v<vendor_feedback>);
 /// Reads what a response says about the vendor's limits: Retry-After, the RateLimit fields in the
 /// forms of their drafts, and the headers of single vendors. docs/vendor_feedback.md lists them.
 ///
-/// `status`: the HTTP status. `headers`: in any order of the names. `now`: the caller's clock when the
-/// response came. Absolute times count from the response's own Date header, so the vendor's clock need not
-/// agree with `now`; without that header, or if it is more than twenty years before `now`, from
-/// `now`. A value that cannot be read counts as absent, and no part of it is used; in a list of
-/// times, the other elements count.
+/// `status`: the HTTP status. `headers`: in any order of the names. `now`: the caller's clock when
+/// the response came. Absolute times count from the response's own Date header, so the vendor's
+/// clock need not agree with `now`; without that header, or if it is more than twenty years before
+/// `now`, from `now`. A value that cannot be read counts as absent, and no part of it is used; in a
+/// list of times, the other elements count.
 ///
 /// It allocates nothing, throws nothing whatever the headers hold, and takes time in proportion to
 /// their length. It is a pure function: any number of threads may call it.

@@ -9,8 +9,8 @@
 namespace weir::feedback {
 
 /// Reads the times in headers as durations from the response: never negative, at most
-/// longest_feedback, rounded up. The longest of a list counts. Elements that cannot be read count as
-/// absent.
+/// longest_feedback, rounded up. The longest of a list counts. Elements that cannot be read count
+/// as absent.
 class header_times {
  public:
   explicit header_times(time_point now) noexcept;

@@ -1,5 +1,6 @@
-// What a response says of limits: never out of bounds, the same in any order of the headers, and the
-// same if equal headers are joined or a header is split at commas. The reader of structured fields.
+// What a response says of limits: never out of bounds, the same in any order of the headers, and
+// the same if equal headers are joined or a header is split at commas. The reader of structured
+// fields.
 #include <algorithm>
 #include <deque>
 #include <string>

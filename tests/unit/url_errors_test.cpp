@@ -59,6 +59,15 @@ BOOST_AUTO_TEST_CASE(refused_urls_say_why) {
       {"redis://[::1", "not a well-formed URL"},
       {"redis://[1.2.3.4]", "not a well-formed URL"},
       {"redis://[v1.ab]", "not an IPv6 address"},
+      {"redis://[fe80::1%]", "zone of the IPv6 address"},
+      {"redis://[fe80::1%25]", "zone of the IPv6 address"},
+      {"redis://[fe80::1%25a%20b]", "zone of the IPv6 address"},
+      {"redis://[fe80::1%25a%2]", "zone of the IPv6 address"},
+      {"redis://[fe80::1%a%b]", "zone of the IPv6 address"},
+      {"redis://[fe80::1%25a,b]", "a store is one server"},
+      {"redis://[1.2.3.4%25lo]", "not a well-formed URL"},
+      {"redis://[v1.ab%25lo]", "not an IPv6 address"},
+      {"redis-cluster://a,[fe80::1%25]", "zone of the IPv6 address"},
       {"redis://a%20b", "space or a control character"},
       {"redis://a%00", "space or a control character"},
       {std::string_view{"redis://a\0", 10}, "not a well-formed URL"},
@@ -191,7 +200,7 @@ BOOST_AUTO_TEST_CASE(schemes_without_a_store) {
     std::string_view says;
   } const table[] = {
       {"http://h", "its scheme is unknown"},
-      {"valkey://h:1", "its scheme is unknown"},
+      {"valkeyx://h:1", "its scheme is unknown"},
       {"redis+unix:///a", "its scheme is unknown"},
       {"unix-cluster://a", "its scheme is unknown"},
       // The scheme comes first, well-formed or not.

@@ -80,6 +80,18 @@ BOOST_AUTO_TEST_CASE(redis_urls) {
       {"redis://:pw@[2001:db8::1]:7000/2",
        [](auto& o) { o.host = "2001:db8::1", o.port = 7000, o.password = "pw", o.database = 2; }},
       {"redis://[::ffff:10.0.0.1]", [](auto& o) { o.host = "::ffff:10.0.0.1"; }},
+      // Zones: RFC 6874, and as other programs write them.
+      {"redis://[fe80::1%25eth0]", [](auto& o) { o.host = "fe80::1%eth0"; }},
+      {"redis://[fe80::1%eth0]", [](auto& o) { o.host = "fe80::1%eth0"; }},
+      {"redis://[fe80::1%252]", [](auto& o) { o.host = "fe80::1%2"; }},
+      {"redis://[fe80::1%2]", [](auto& o) { o.host = "fe80::1%2"; }},
+      {"redis://[fe80::1%2525]", [](auto& o) { o.host = "fe80::1%25"; }},
+      {"redis://[fe80::1%25br-lan.1_%7e]", [](auto& o) { o.host = "fe80::1%br-lan.1_~"; }},
+      {"rediss://me:p%40%5B@[fe80::1%25lo]:7000/2?timeout=1s",
+       [](auto& o) {
+         o.tls = true, o.host = "fe80::1%lo", o.port = 7000, o.database = 2, o.timeout = 1s;
+         o.username = "me", o.password = "p@[";
+       }},
       {"redis://%68", [](auto&) {}},
       // Users and passwords.
       {"redis://user:pass@h", [](auto& o) { o.username = "user", o.password = "pass"; }},
@@ -133,6 +145,35 @@ BOOST_AUTO_TEST_CASE(redis_urls) {
   }
 }
 
+// Valkey's clients write its own schemes. They mean the same as those of Redis, and say the same.
+BOOST_AUTO_TEST_CASE(valkey_urls_are_redis_urls) {
+  const auto outcome_of = [](const std::string& url) {
+    try {
+      return std::pair{std::optional(parse_store_url(url)), std::string{}};
+    } catch (const boost::system::system_error& e) {
+      return std::pair{std::optional<store_url>{}, std::string(e.what())};
+    }
+  };
+  for (const std::string_view rest :
+       {"://h", "s://u:p@h:1/2?tls_verify=false", "-cluster://a:7000,b?prefix=x",
+        "s-cluster://me:p@a,[::1]:7001",
+        "-sentinel://a:1,b/m/3?sentinel_username=u&sentinel_password=p",
+        "s-sentinel://a/m?sentinel_tls=false", "://", "s://h/x", "-cluster://a/1", "-sentinel://a",
+        "x://h", "s-x://h", "-://h", "+unix:///a", "://h?tls_verify=false"}) {
+    for (const std::string name : {"valkey", "Valkey", "VALKEY"}) {
+      BOOST_TEST_CONTEXT(name << rest) {
+        const auto [expected, fault] = outcome_of("redis" + std::string(rest));
+        const auto [is, same_fault] = outcome_of(name + std::string(rest));
+        BOOST_TEST(same_fault == fault);
+        BOOST_TEST_REQUIRE(is.has_value() == expected.has_value());
+        if (!is) continue;
+        BOOST_TEST((is->kind == expected->kind));
+        check_equal(is->redis, expected->redis);
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(unix_urls) {
   struct {
     std::string_view url;
@@ -177,6 +218,10 @@ BOOST_AUTO_TEST_CASE(cluster_urls) {
       {"redis-cluster://a",
        [](auto& o) {
          o.cluster_seeds = {{"a", 6379}};
+       }},
+      {"redis-cluster://[fe80::1%25lo]:7000,[fe80::2%eth0]",
+       [](auto& o) {
+         o.cluster_seeds = {{"fe80::1%lo", 7000}, {"fe80::2%eth0"}};
        }},
       {"redis-cluster://[::1]:7000,b",
        [](auto& o) {
