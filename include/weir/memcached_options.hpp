@@ -18,6 +18,7 @@ struct memcached_server {
   std::uint16_t port = 11211;  ///< 1 to 65,535
   /// The server's share of the keys, relative to the others: 1 to 1,000,000.
   std::uint32_t weight = 1;
+  std::string unix_path = {};  ///< if not empty, used instead of host and port
 };
 
 /// Options of a Memcached store. A number outside its range is error::invalid_options.
@@ -77,8 +78,8 @@ struct memcached_options {
   std::function<time_point()> clock = {};
 };
 
-/// Reads a URL as open_store() does: `memcached://host[:port][,host[:port]...]`, with the query
-/// parameters `timeout` and `prefix`. It opens no connection. Any thread may call it, and the URL's
+/// Reads a URL as open_store() does: `memcached://host[:port][,host[:port]...]` or
+/// `memcached+unix:///path/to/socket`, with the query parameters `timeout` and `prefix`. It opens no connection. Any thread may call it, and the URL's
 /// text may be destroyed when it has returned.
 ///
 /// **Errors.** Throws boost::system::system_error with `invalid_url`, also for another scheme. The

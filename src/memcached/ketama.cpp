@@ -33,7 +33,11 @@ ketama::ketama(const std::vector<memcached_server>& servers) {
   for (std::uint32_t i = 0; i < servers.size(); ++i) {
     const memcached_server& s = servers[i];
     std::string name = s.host;
-    if (s.port != usual_port) name += ':' + std::to_string(s.port);
+    if (!s.unix_path.empty()) {
+      name = s.unix_path + ":0";
+    } else if (s.port != usual_port) {
+      name += ':' + std::to_string(s.port);
+    }
     const std::uint32_t hashes = hashes_of(s.weight, total, servers.size());
     for (std::uint32_t h = 0; h < hashes; ++h) {
       const auto bytes = md5(name + '-' + std::to_string(h));
@@ -46,7 +50,8 @@ ketama::ketama(const std::vector<memcached_server>& servers) {
   // not.
   std::stable_sort(points_.begin(), points_.end(), [&](const point& a, const point& b) {
     const memcached_server &x = servers[a.server], &y = servers[b.server];
-    return std::tie(a.value, x.host, x.port) < std::tie(b.value, y.host, y.port);
+    return std::tie(a.value, x.unix_path, x.host, x.port) <
+           std::tie(b.value, y.unix_path, y.host, y.port);
   });
 }
 

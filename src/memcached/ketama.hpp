@@ -12,7 +12,7 @@ namespace weir::memcached {
 /// Which of several servers keeps a key: the consistent hashing of libketama, in the weighted form
 /// of libmemcached (MEMCACHED_BEHAVIOR_KETAMA_WEIGHTED), which pylibmc, PHP's memcached and others
 /// use: MD5 for points and keys, 160 points for each server on average. The points are named
-/// "host-i", or "host:port-i" if the port is not 11211.
+/// "host-i", "host:port-i" if the port is not 11211, or "path:0-i" for a Unix socket.
 class ketama {
  public:
   /// Throws as md5() does. At least one server.

@@ -104,6 +104,7 @@ class memcached_store final : public detail::store_backend,
       redis_options link;
       link.host = server.host;
       link.port = server.port;
+      link.unix_path = server.unix_path;
       link.connect_timeout = o.connect_timeout;
       return link;
     }

@@ -94,6 +94,7 @@ std::string fault_of_sentinels(const redis_options& o) {
 
 std::string fault_of(const redis_options& o) {
   if (std::string fault = fault_of_host(o.host); !fault.empty()) return fault;
+  if (std::string fault = text::fault_of_socket_path(o.unix_path); !fault.empty()) return fault;
   if (std::string fault = fault_of_cluster(o); !fault.empty()) return fault;
   // CLIENT SETNAME accepts '!' to '~' only; another character would fail the whole handshake.
   if (!std::ranges::all_of(o.client_name, [](char c) { return c > ' ' && c <= '~'; })) {

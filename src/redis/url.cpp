@@ -1,7 +1,5 @@
 #include "redis/url.hpp"
 
-#include <sys/un.h>
-
 #include <algorithm>
 #include <boost/url/parse.hpp>
 #include <boost/url/url_view.hpp>
@@ -39,14 +37,14 @@ constexpr form forms[] = {{"redis", kind::redis},
                           {"unix", kind::unix_socket}};
 
 constexpr std::size_t max_url_length = 4096;
-constexpr std::size_t max_socket_path_length = sizeof(sockaddr_un::sun_path) - 1;
 
 [[noreturn]] void fail(const std::string& text) { text::fail_url(error::invalid_url, text); }
 
 // A '+' stays a '+', also in the query.
 std::string decoded(urls::pct_string_view text) { return text.decode(); }
 
-/// The scheme in lower case, if "://" comes right after it; else empty.
+/// The scheme in lower case, if "://" comes right after it; else empty. Those of Valkey are read as
+/// those of Redis.
 std::string read_scheme(std::string_view url) {
   std::string scheme;
   for (char c : url.substr(0, url.find(':'))) {
@@ -56,7 +54,10 @@ std::string read_scheme(std::string_view url) {
     if (!letter && (!other || scheme.empty())) return {};
     scheme += c;
   }
-  return url.substr(scheme.size()).starts_with("://") ? scheme : std::string{};
+  if (!url.substr(scheme.size()).starts_with("://")) return {};
+  constexpr std::string_view valkey = "valkey";
+  if (scheme.starts_with(valkey)) scheme.replace(0, valkey.size(), "redis");
+  return scheme;
 }
 
 void read_user_info(const urls::url_view& url, redis_options& out) {
@@ -71,13 +72,14 @@ void read_user_info(const urls::url_view& url, redis_options& out) {
   }
 }
 
-redis_address read_host(const urls::url_view& url, std::uint16_t default_port = 6379) {
+redis_address read_host(const urls::url_view& url, const std::string& zone,
+                        std::uint16_t default_port = 6379) {
   std::string host = decoded(url.encoded_host());
   if (host.empty()) fail("the host is missing: write redis://host or redis://host:port");
   if (url.host_type() == urls::host_type::ipvfuture) {
     fail("the address in brackets is not an IPv6 address");
   }
-  if (url.host_type() == urls::host_type::ipv6) host = host.substr(1, host.size() - 2);
+  if (url.host_type() == urls::host_type::ipv6) host = host.substr(1, host.size() - 2) + zone;
   redis_address out{std::move(host), default_port};
   if (!url.has_port()) return out;
   out.port = text::read_port({url.port().data(), url.port().size()});
@@ -103,13 +105,6 @@ void read_socket_path(const urls::url_view& url, redis_options& out) {
   out.unix_path = decoded(url.encoded_path());
   if (out.unix_path.empty() || out.unix_path == "/") {
     fail("the path of the socket is missing: write unix:///path/to/socket");
-  }
-  if (out.unix_path.size() > max_socket_path_length) {
-    fail("the path of the socket is longer than the " + std::to_string(max_socket_path_length) +
-         " bytes the system allows");
-  }
-  if (std::ranges::any_of(out.unix_path, text::is_control)) {
-    fail("the path of the socket contains a control character");
   }
 }
 
@@ -183,8 +178,9 @@ bool may_have(const form& f, parameter::place where) {
 [[noreturn]] void fail_misplaced(parameter::place where) {
   fail(where == unix_url ? "the URL names its database in the path: write redis://host/2, not ?db=2"
        : where == sentinel_url
-           ? "parameters of Sentinels need a URL that begins with redis-sentinel://"
-           : "TLS parameters need a URL that begins with rediss://");
+           ? "parameters of Sentinels need a URL that begins with redis-sentinel:// or "
+             "valkey-sentinel://"
+           : "TLS parameters need a URL that begins with rediss:// or valkeys://");
 }
 
 void read_query(const urls::url_view& url, const form& f, redis_options& out) {
@@ -240,9 +236,22 @@ std::string_view hosts_in(std::string_view url) {
   return authority;
 }
 
-/// Calls f(URL) with a well-formed URL without a fragment.
+/// Takes the zone out of a URL with one host: Boost 1.81 does not parse one.
+std::string take_zone(std::string& url) {
+  std::string_view address = hosts_in(url);
+  if (!address.starts_with('[')) return {};
+  address = address.substr(0, address.find(']'));
+  const std::size_t size = address.size();
+  std::string zone = text::take_zone(address);
+  url.erase(static_cast<std::size_t>(address.data() + address.size() - url.data()),
+            size - address.size());
+  return zone;
+}
+
+/// Calls f(URL, zone of its host) with a well-formed URL without a fragment.
 template <class F>
-void with_parsed(std::string_view text, F&& f) {
+void with_parsed(std::string text, F&& f) {
+  const std::string zone = take_zone(text);
   const auto parsed = urls::parse_uri({text.data(), text.size()});
   // Boost 1.81 parses "host:12x" as port 12 and path "x".
   const bool glued_path = parsed && !parsed->encoded_path().empty() &&
@@ -254,16 +263,17 @@ void with_parsed(std::string_view text, F&& f) {
         "%40, '/' is %2F, '?' is %3F, '#' is %23, '%' is %25)");
   }
   if (parsed->has_fragment()) fail("it contains a '#': in a password, write it as %23");
-  f(*parsed);
+  f(*parsed, zone);
 }
 
 /// Reads the parts of every URL except memory://.
-void read_parts(const urls::url_view& url, const form& f, redis_options& out) {
+void read_parts(const urls::url_view& url, const std::string& zone, const form& f,
+                redis_options& out) {
   read_user_info(url, out);
   if (f.names == kind::unix_socket) {
     read_socket_path(url, out);
   } else {
-    redis_address at = read_host(url);
+    redis_address at = read_host(url, zone);
     out.host = std::move(at.host);
     out.port = at.port;
     read_path(url, f.names, out);
@@ -288,9 +298,9 @@ std::vector<redis_address> read_hosts(std::string_view text, const form& f, redi
     const std::size_t end = std::min(hosts.find(',', at), hosts.size());
     if (found.size() == max_hosts) fail("it names more than 64 hosts");
     with_parsed(before + std::string(hosts.substr(at, end - at)) + behind,
-                [&](const urls::url_view& url) {
-                  if (found.empty()) read_parts(url, f, out);
-                  found.push_back(read_host(url, default_port));
+                [&](const urls::url_view& url, const std::string& zone) {
+                  if (found.empty()) read_parts(url, zone, f, out);
+                  found.push_back(read_host(url, zone, default_port));
                 });
     at = end + 1;
   }
@@ -324,7 +334,8 @@ store_url parse_store_url(std::string_view text) {
   if (name.empty()) {
     fail(
         "it does not begin with redis://, rediss://, redis-cluster://, rediss-cluster://, "
-        "redis-sentinel://, rediss-sentinel://, unix://, memcached:// or memory://");
+        "redis-sentinel://, rediss-sentinel:// (or these with valkey), unix://, memcached://, "
+        "memcached+unix:// or memory://");
   }
 
   store_url result{};
@@ -353,7 +364,9 @@ store_url parse_store_url(std::string_view text) {
           "'?' and '#' must be "
           "written %2F, %3F and %23");
     }
-    with_parsed(text, [&](const urls::url_view& url) { read_parts(url, *f, result.redis); });
+    with_parsed(std::string(text), [&](const urls::url_view& url, const std::string& zone) {
+      read_parts(url, zone, *f, result.redis);
+    });
   }
   check(result.redis);
   return result;
@@ -368,8 +381,8 @@ redis_options parse_redis_url(std::string_view url) {
   if (result.kind == redis::store_url::kind::memory) {
     text::fail_url(error::unsupported_scheme,
                    "memory:// names no Redis server: use redis://, rediss://, redis-cluster://, "
-                   "rediss-cluster://, redis-sentinel://, rediss-sentinel:// or unix://, or "
-                   "open_store()");
+                   "rediss-cluster://, redis-sentinel://, rediss-sentinel:// (or these with "
+                   "valkey) or unix://, or open_store()");
   }
   return std::move(result.redis);
 }

@@ -36,8 +36,8 @@ constexpr description describe(int value) noexcept {
     case error::unsupported_scheme:
       return {"unsupported_scheme", group::input,
               "no store has this URL scheme: use redis://, rediss://, redis-cluster://, "
-              "rediss-cluster://, redis-sentinel://, rediss-sentinel://, unix://, memcached:// or "
-              "memory://"};
+              "rediss-cluster://, redis-sentinel://, rediss-sentinel:// (or these with valkey), "
+              "unix://, memcached://, memcached+unix:// or memory://"};
     case error::invalid_resource:
       return {"invalid_resource", group::input,
               "the name of the resource or of the group is out of range: give it 1 to 1024 bytes"};

@@ -1,5 +1,7 @@
 #include "text/option_range.hpp"
 
+#include <sys/un.h>
+
 #include <algorithm>
 
 #include "text/ascii.hpp"
@@ -9,6 +11,7 @@ namespace weir::text {
 namespace {
 
 constexpr std::size_t max_name_length = 255;
+constexpr std::size_t max_socket_path_length = sizeof(sockaddr_un::sun_path) - 1;
 
 constexpr bool is_control_or_space(char c) noexcept { return is_control(c) || c == ' '; }
 
@@ -46,6 +49,17 @@ std::string fault_of_name(const std::string& name, const char* what) {
   if (name.size() > max_name_length) return std::string(what) + " is longer than 255 characters";
   if (std::ranges::any_of(name, is_control_or_space)) {
     return std::string(what) + " contains a space or a control character";
+  }
+  return {};
+}
+
+std::string fault_of_socket_path(const std::string& path) {
+  if (path.size() > max_socket_path_length) {
+    return "the path of the socket is longer than the " + std::to_string(max_socket_path_length) +
+           " bytes the system allows";
+  }
+  if (std::ranges::any_of(path, is_control)) {
+    return "the path of the socket contains a control character";
   }
   return {};
 }

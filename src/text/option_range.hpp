@@ -60,4 +60,7 @@ std::string fault_of_connection(const Options& o) {
 /// a name early where it is checked or used.
 std::string fault_of_name(const std::string& name, const char* what);
 
+/// The same for the path of a Unix socket.
+std::string fault_of_socket_path(const std::string& path);
+
 }  // namespace weir::text

@@ -4,8 +4,10 @@
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "url_fixture.hpp"
 
