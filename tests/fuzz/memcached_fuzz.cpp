@@ -180,7 +180,8 @@ void fuzz_connection(fuzz::input& in) {
 }
 
 void fuzz_url(fuzz::input& in) {
-  const std::string text = "memcached://" + std::string(in.rest());
+  const char* const scheme = in.byte() % 2 == 0 ? "memcached://" : "memcached+unix://";
+  const std::string text = scheme + std::string(in.rest());
   try {
     const memcached_options o = memcached::parse_url(text);
     require(!o.servers.empty() && o.timeout.count() > 0);

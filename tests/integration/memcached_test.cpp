@@ -326,6 +326,36 @@ BOOST_AUTO_TEST_CASE(the_url_opens_it) {
   BOOST_TEST(record(l, "a").allowed);
 }
 
+BOOST_AUTO_TEST_CASE(a_unix_socket) {
+  auto at = memcached_server_process::on_unix_socket();
+  const store s = open_store(io.get_executor(), at.url() + "?timeout=50s&prefix=socket");
+  limiter l(s, "r", fixed_window{.limit = 2, .window = 24h});
+  for (int i = 0; i < 3; ++i) BOOST_TEST(record(l, "a").allowed == (i < 2));
+  BOOST_TEST(at.figure("curr_items") == 1);
+  at.restart();  // at the same path, with nothing in it
+  poll_until([&] { return record(l, "b").allowed; });
+  BOOST_TEST(record(l, "a").allowed);
+
+  at.kill();  // it leaves its socket
+  for (const std::string& path : {at.socket_path(), std::string("/nonexistent/memcached.sock")}) {
+    const store gone = open_store(io.get_executor(), "memcached+unix://" + path + "?timeout=100ms");
+    limiter nobody(gone, "r", fixed_window{.limit = 2, .window = 24h});
+    WEIR_TEST_ERROR(error_of_record(nobody), error::connection_refused);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sockets_and_ports_share_the_keys) {
+  auto at = memcached_server_process::on_unix_socket();
+  memcached_options o = server().patient_options();
+  o.servers.push_back({.unix_path = at.socket_path()});
+  const store s = open(std::move(o));
+  limiter l(s, "r", fixed_window{.limit = 1, .window = 24h});
+  for (int i = 0; i < 40; ++i) BOOST_TEST(record(l, std::to_string(i)).allowed);
+  for (int i = 0; i < 40; ++i) BOOST_TEST(!record(l, std::to_string(i)).allowed);
+  BOOST_TEST(at.figure("curr_items") > 0);
+  BOOST_TEST(at.figure("curr_items") < 40);
+}
+
 BOOST_AUTO_TEST_CASE(closing_ends_calls) {
   store s = open();
   limiter l(s, "r", fixed_window{.limit = 1, .window = 24h});

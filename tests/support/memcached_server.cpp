@@ -6,12 +6,15 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 #include <system_error>
 
@@ -29,7 +32,9 @@ constexpr std::chrono::seconds patience{20};
 
 /// A file descriptor that is closed.
 struct socket_handle {
-  int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  explicit socket_handle(int family = AF_INET)
+      : fd(::socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0)) {}
+  const int fd;
   ~socket_handle() { ::close(fd); }
 };
 
@@ -39,6 +44,18 @@ sockaddr_in loopback(std::uint16_t port) {
   address.sin_port = htons(port);
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   return address;
+}
+
+int connect_to_path(int fd, const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+}
+
+int connect_to_port(int fd, std::uint16_t port) {
+  const sockaddr_in address = loopback(port);
+  return ::connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
 }
 
 std::uint16_t find_port() {
@@ -64,9 +81,24 @@ memcached_server_process::memcached_server_process(std::vector<std::string> argu
   throw std::runtime_error("memcached: no free port found");
 }
 
+memcached_server_process::memcached_server_process(over_socket) {
+  std::string name = (std::filesystem::temp_directory_path() / "weir-memcached-XXXXXX").string();
+  if (name.size() > 80) name = "/tmp/weir-memcached-XXXXXX";  // a socket's path stays below 108
+  if (::mkdtemp(name.data()) == nullptr) memcached_process::fail("mkdtemp " + name);
+  socket_path_ = name + "/socket";
+  if (!start()) throw std::runtime_error("memcached: it ended at once");
+}
+
+memcached_server_process::~memcached_server_process() {
+  kill();
+  if (socket_path_.empty()) return;
+  std::error_code ignored;
+  std::filesystem::remove_all(std::filesystem::path(socket_path_).parent_path(), ignored);
+}
+
 memcached_options memcached_server_process::patient_options() const {
   memcached_options o;
-  o.servers = {memcached_server{.port = port_}};
+  o.servers = {memcached_server{.port = port_, .unix_path = socket_path_}};
   o.timeout = o.silence_timeout = std::chrono::seconds{50};
   o.backoff_min = std::chrono::milliseconds{1};
   o.backoff_max = std::chrono::milliseconds{20};
@@ -76,15 +108,13 @@ memcached_options memcached_server_process::patient_options() const {
 
 /// False if another process has the port.
 bool memcached_server_process::start() {
-  std::vector<std::string> command = {server_program("WEIR_MEMCACHED", {"memcached"}),
-                                      "-l",
-                                      "127.0.0.1",
-                                      "-p",
-                                      std::to_string(port_),
-                                      "-U",
-                                      "0",
-                                      "-t",
-                                      "2"};
+  std::vector<std::string> command = {server_program("WEIR_MEMCACHED", {"memcached"}), "-U", "0",
+                                      "-t", "2"};
+  if (socket_path_.empty()) {
+    command.insert(command.end(), {"-l", "127.0.0.1", "-p", std::to_string(port_)});
+  } else {
+    command.insert(command.end(), {"-s", socket_path_});
+  }
   if (::geteuid() == 0) command.insert(command.end(), {"-u", "root"});
   command.insert(command.end(), arguments_.begin(), arguments_.end());
   std::vector<char*> argv;
@@ -154,11 +184,12 @@ void memcached_server_process::resume() {
 }
 
 std::string memcached_server_process::ask(std::string_view request, std::string_view end) const {
-  const memcached_process::socket_handle s;
+  const bool at_port = socket_path_.empty();
+  const memcached_process::socket_handle s(at_port ? AF_INET : AF_UNIX);
   const timeval limit{20, 0};
   ::setsockopt(s.fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-  const sockaddr_in address = memcached_process::loopback(port_);
-  if (::connect(s.fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+  if ((at_port ? memcached_process::connect_to_port(s.fd, port_)
+               : memcached_process::connect_to_path(s.fd, socket_path_)) != 0) {
     memcached_process::fail("connect");
   }
   if (::send(s.fd, request.data(), request.size(), MSG_NOSIGNAL) !=

@@ -128,6 +128,11 @@ BOOST_AUTO_TEST_CASE(keys_go_where_the_common_clients_look_for_them) {
   const ketama ports({{"cache-a"}, {"cache-b", 11212}, {"cache-c", 21211}});
   BOOST_TEST(servers_of_accounts(ports) == with_ports);
 
+  // libmemcached gives a Unix socket the port 0, and names it by its path.
+  const ketama sockets({{.unix_path = "/run/a"}, {.host = "cache"}, {.unix_path = "/run/b"}});
+  const ketama as_hosts({{"/run/a", 0}, {"cache"}, {"/run/b", 0}});
+  BOOST_TEST(servers_of_accounts(sockets) == servers_of_accounts(as_hosts));
+
   // Single precision gives each of 25 servers 39 hashes, not 40.
   std::vector<memcached_server> many(25);
   for (std::size_t i = 0; i < many.size(); ++i) many[i].host = "h" + std::to_string(i);
