@@ -142,7 +142,7 @@ struct redis_options {
 };
 
 /// Reads a URL as open_store() does: redis://, rediss://, redis-cluster://, rediss-cluster://,
-/// redis-sentinel://, rediss-sentinel:// or unix://. It opens no file.
+/// redis-sentinel://, rediss-sentinel:// (or these with valkey) or unix://. It opens no file.
 ///
 /// **Errors.** Throws boost::system::system_error with `invalid_url` or `unsupported_scheme`.
 [[nodiscard]] redis_options parse_redis_url(std::string_view url);

@@ -89,6 +89,10 @@ class store {
 ///                                                 before the path works too
 ///     memcached://host[:port][,host[:port]...]    memcached 1.6.10 or later, on one or several
 ///                                                 servers; port 11211 unless given
+///     memcached+unix:///path/to/socket            one memcached over a Unix socket
+///
+/// `valkey` and `valkeys` may stand for `redis` and `rediss`: valkey://, valkeys-cluster://. An IPv6
+/// address stands in brackets. Its zone is written "%25eth0" (RFC 6874) or "%eth0".
 ///
 /// Returns at once. The store connects in the background, as soon as the context runs; calls made
 /// meanwhile wait for the connection within their deadlines.
@@ -99,7 +103,7 @@ class store {
 /// `tls_key_file`, `tls_server_name` and `tls_verify` (true or false), as in redis_options.
 /// Those with Sentinels also take `sentinel_username`, `sentinel_password` and `sentinel_tls`.
 /// memcached takes `timeout` and `prefix`. Percent-escapes are decoded in every part, but not in
-/// the hosts of memcached.
+/// the hosts of memcached (except in a zone).
 ///
 /// **Errors.** Throws boost::system::system_error with `invalid_url`, `unsupported_scheme`,
 /// `invalid_tls_file`, or `invalid_options` (the executor is empty, or this OpenSSL offers no SHA-1
