@@ -79,8 +79,8 @@ struct memcached_options {
 };
 
 /// Reads a URL as open_store() does: `memcached://host[:port][,host[:port]...]` or
-/// `memcached+unix:///path/to/socket`, with the query parameters `timeout` and `prefix`. It opens no connection. Any thread may call it, and the URL's
-/// text may be destroyed when it has returned.
+/// `memcached+unix:///path/to/socket`, with the query parameters `timeout` and `prefix`. It opens
+/// no connection. Any thread may call it, and the URL's text may be destroyed when it has returned.
 ///
 /// **Errors.** Throws boost::system::system_error with `invalid_url`, also for another scheme. The
 /// text repeats no part of the URL.

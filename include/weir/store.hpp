@@ -91,8 +91,8 @@ class store {
 ///                                                 servers; port 11211 unless given
 ///     memcached+unix:///path/to/socket            one memcached over a Unix socket
 ///
-/// `valkey` and `valkeys` may stand for `redis` and `rediss`: valkey://, valkeys-cluster://. An IPv6
-/// address stands in brackets. Its zone is written "%25eth0" (RFC 6874) or "%eth0".
+/// `valkey` and `valkeys` may stand for `redis` and `rediss`: valkey://, valkeys-cluster://. An
+/// IPv6 address stands in brackets. Its zone is written "%25eth0" (RFC 6874) or "%eth0".
 ///
 /// Returns at once. The store connects in the background, as soon as the context runs; calls made
 /// meanwhile wait for the connection within their deadlines.

@@ -12,8 +12,8 @@
 namespace weir::test {
 
 /// A real memcached of the test's own, at a free loopback port or on a Unix socket. WEIR_MEMCACHED
-/// names another program. Without one, the constructor throws: a missing server is a failure, not a reason to
-/// skip.
+/// names another program. Without one, the constructor throws: a missing server is a failure, not a
+/// reason to skip.
 ///
 /// It dies with the thread that started it (PR_SET_PDEATHSIG), so nothing is left when a test
 /// crashes.
