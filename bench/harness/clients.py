@@ -48,10 +48,12 @@ def weir_fill(machine, server, work):
 
 def weir_command(machine, server, work):
     """The very command that the library sends for one check, with RANDOM in its subject."""
+    once = ("weir_load", "--mode=once", f"--socket={server.socket}", *work.words(),
+            f"--subject={RANDOM}")
+    machine.run_json(*once)  # the first call carries the script
     monitor = server.connect()
     monitor.command("MONITOR")
-    machine.run_json("weir_load", "--mode=once", f"--socket={server.socket}", *work.words(),
-                     f"--subject={RANDOM}")
+    machine.run_json(*once)
     words = monitor.monitored("EVALSHA")
     monitor.close()
     server.command("FLUSHALL")

@@ -77,6 +77,9 @@ enum class error : std::int16_t {
   authentication_failed,
   /// the user's ACL forbids the command or the key
   permission_denied,
+  /// the server, or a proxy before it, does not know a command; `what()` of the code names it if the
+  /// server did
+  command_missing,
   /// the server has no database of this number
   invalid_database,
   server_loading,  ///< the server is loading its data
@@ -94,12 +97,15 @@ enum class error : std::int16_t {
   server_error,  ///< any other error reply
 
   // A Redis Cluster could not run the check before its deadline. Nothing was counted.
-  /// nodes redirected the check three times or more, and none had run it at its deadline
+  /// nodes redirected the check three times or more, or to themselves, or to no address, and none
+  /// had run it at its deadline
   too_many_redirects,
   /// no node serves the slot of the check's keys
   cluster_down,
   /// the slot of the check's keys is being moved to another node, and its keys were at both
   slot_migrating,
+  /// a node finds the keys of one check in several slots
+  cross_slot,
 
   // No connection: the deadline passed, and the last attempt to connect failed with this error.
   // Nothing was counted.

@@ -105,8 +105,12 @@ class pending_checks {
     }
     done_.splice(done_.end(), list);
   }
-  void finish_all(check_list& list, error e) {
-    while (!list.empty()) finish(list.front(), e);
+  void finish_all(check_list& list, const error_code& e) {
+    while (!list.empty()) {
+      check& c = list.front();
+      c.ec = e;
+      finish(c);
+    }
   }
   template <class Predicate>
   void finish_if(check_list& list, error e, Predicate&& ends) {

@@ -15,9 +15,23 @@ bool may_share(const script_call& c) {
   return c.keys.size() > 1 && !c.keys.front().checks.front().further().empty();
 }
 
+/// Makes EVAL with the text of the EVALSHA that begins there.
+void put_text(std::string& out, std::size_t begin, const script& s) {
+  std::string by_name, by_text;
+  command_writer(by_name).arg("EVALSHA").arg(s.sha);
+  command_writer(by_text).arg("EVAL").arg(s.text);
+  out.replace(out.find(by_name, begin), by_name.size(), by_text);
+}
+
 }  // namespace
 
 void call_writer::write(std::string& out, const script_call& c) {
+  const std::size_t begin = out.size();
+  write_by_name(out, c);
+  if (c.has_text) put_text(out, begin, scripts()[c.script]);
+}
+
+void call_writer::write_by_name(std::string& out, const script_call& c) {
   if (c.kind == detail::check_kind::reset) return write_reset(out, c);
   switch (c.script) {
     case settlement:

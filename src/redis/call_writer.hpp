@@ -11,7 +11,7 @@ namespace weir::redis {
 /// Writes calls with checks.
 class call_writer {
  public:
-  /// Appends the call to `out`.
+  /// Appends the call to `out`: with the script's name, or its text if it has_text.
   void write(std::string& out, const script_call& c);
 
  private:
@@ -29,6 +29,7 @@ class call_writer {
   };
 
   const frame& frame_of(const script_call& c, std::size_t counts);
+  void write_by_name(std::string& out, const script_call& c);
   void write_framed(std::string& out, const script_call& c);
   void write_reset(std::string& out, const script_call& c);
 

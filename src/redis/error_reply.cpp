@@ -1,5 +1,12 @@
 #include "redis/error_reply.hpp"
 
+#include <algorithm>
+#include <boost/assert/source_location.hpp>
+#include <optional>
+
+#include "text/ascii.hpp"
+#include "text/number.hpp"
+
 namespace weir::redis {
 namespace {
 
@@ -18,6 +25,10 @@ constexpr meaning meanings[] = {
     {"NOPERM", error::permission_denied},
     {"ERR The user executing the script can't", error::permission_denied},  // 7.0
     {"ERR ACL failure in script", error::permission_denied},                // Redis 7.2, Valkey
+    {"ERR unknown command", error::command_missing},
+    {"ERR Unknown Redis command called from script", error::command_missing},
+    {"ERR unsupported command", error::command_missing},  // proxies
+    {"unsupported command", error::command_missing},
     {"ERR DB index", error::invalid_database},
     {"ERR invalid DB index", error::invalid_database},
     {"LOADING", error::server_loading},
@@ -36,7 +47,93 @@ constexpr meaning meanings[] = {
     {"TRYAGAIN", error::server_is_cluster},
 };
 
+/// The commands that the store sends and that its scripts call, as locations.
+constexpr boost::source_location command(const char* name) { return {name, 1, ""}; }
+constexpr boost::source_location commands[] = {
+    command("command ASKING"),    command("command AUTH"),
+    command("command CLUSTER"),   command("command DEL"),
+    command("command EVAL"),      command("command EVALSHA"),
+    command("command EXISTS"),    command("command GET"),
+    command("command INCRBY"),    command("command LINDEX"),
+    command("command LLEN"),      command("command LPOP"),
+    command("command LRANGE"),    command("command LREM"),
+    command("command LSET"),      command("command LTRIM"),
+    command("command MGET"),      command("command PEXPIRE"),
+    command("command PEXPIREAT"), command("command PTTL"),
+    command("command RPUSH"),     command("command SELECT"),
+    command("command SET"),       command("command SETRANGE"),
+    command("command TIME"),      command("command UNLINK"),
+    command("command ZADD"),      command("command ZCOUNT"),
+    command("command ZRANGE"),    command("command ZREM"),
+    command("command ZSCORE"),    command("command ZREMRANGEBYSCORE"),
+};
+
+std::string_view name_of(const boost::source_location& command) noexcept {
+  return std::string_view(command.file_name()).substr(sizeof "command");
+}
+
+/// The command of this name, in upper or lower case, or null.
+const boost::source_location* find_command(std::string_view name) noexcept {
+  const auto is_same = [](char a, char b) { return text::lower(a) == text::lower(b); };
+  for (const boost::source_location& c : commands) {
+    if (std::ranges::equal(name_of(c), name, is_same)) return &c;
+  }
+  return nullptr;
+}
+
+/// The first word between quotes, which begins with any of `quotes`; `text` then begins behind it.
+std::optional<std::string_view> take_quoted(std::string_view& text,
+                                            std::string_view quotes) noexcept {
+  const auto begin = text.find_first_of(quotes);
+  if (begin == text.npos) return std::nullopt;
+  const auto end = text.find(text[begin], begin + 1);
+  if (end == text.npos) return std::nullopt;
+  const std::string_view word = text.substr(begin + 1, end - begin - 1);
+  text.remove_prefix(end + 1);
+  return word;
+}
+
+/// The only command on the line of the script that the reply names ("@user_script:31"), or null.
+const boost::source_location* command_on_line(std::string_view reply,
+                                              std::string_view script) noexcept {
+  constexpr std::string_view mark = "user_script:";
+  const auto at = reply.find(mark);
+  if (at == reply.npos) return nullptr;
+  reply.remove_prefix(at + mark.size());
+  const auto digits = std::ranges::find_if_not(reply, text::is_digit) - reply.begin();
+  const auto line = text::read_number<std::uint32_t>(
+      reply.substr(0, static_cast<std::size_t>(digits)));
+  for (std::uint32_t i = 1; line && i < *line; ++i) {
+    script.remove_prefix(std::min(script.find('\n'), script.size() - 1) + 1);
+    if (script.empty()) return nullptr;
+  }
+  std::string_view words = script.substr(0, script.find('\n'));
+  const boost::source_location* found = nullptr;
+  while (const auto word = take_quoted(words, "'")) {
+    const boost::source_location* const one = find_command(*word);
+    if (one != nullptr && found != nullptr && one != found) return nullptr;
+    if (one != nullptr) found = one;
+  }
+  return found;
+}
+
 }  // namespace
+
+error_code name_command(error e, std::string_view reply, std::string_view script) noexcept {
+  if (e != error::command_missing && e != error::permission_denied) return e;
+  std::string_view rest = reply;
+  const boost::source_location* found = nullptr;
+  // Behind the command, the arguments may follow.
+  if (const auto word = take_quoted(rest, "'`")) {
+    found = find_command(word->substr(0, word->find('|')));
+  }
+  if (found == nullptr) found = command_on_line(reply, script);
+  return {static_cast<int>(e), error_category(), found};
+}
+
+bool names_command(const error_code& code, std::string_view command) noexcept {
+  return code.has_location() && find_command(command) == &code.location();
+}
 
 error classify_error(std::string_view text) noexcept {
   // Redis 6.2 says first where in a script a command failed: "@user_script: 31: -OOM command not
@@ -47,6 +144,8 @@ error classify_error(std::string_view text) noexcept {
       text.remove_prefix(inner + 3);
     } else if (text.find(": The user executing the script can't") != std::string_view::npos) {
       return error::permission_denied;
+    } else if (text.find(": Unknown Redis command called from") != std::string_view::npos) {
+      return error::command_missing;
     }
   }
   for (const auto& [prefix, code] : meanings) {

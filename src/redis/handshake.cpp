@@ -106,15 +106,15 @@ void handshake::begin(round r) {
   expected_ += courtesy_count;
 }
 
-/// Reads the reply to SCRIPT EXISTS; false for an error that fails the handshake. Without the
-/// permission to ask, all scripts count as known, because NOSCRIPT will name a missing one. After a
-/// reply of another shape, no script counts as known, so all are loaded.
+/// Reads the reply to SCRIPT EXISTS; false for an error that fails the handshake. If the server
+/// or a proxy does not let the store ask, all scripts count as known, because NOSCRIPT will name a
+/// missing one. After a reply of another shape, no script counts as known.
 bool handshake::read_known_scripts(const reply_view& reply) {
   known_scripts_.reset();
   if (reply.is_error()) {
-    if (classify_error(reply.root().text) != error::permission_denied) return false;
+    const error e = classify_error(reply.root().text);
     known_scripts_.set();
-    return true;
+    return e == error::permission_denied || e == error::command_missing || e == error::server_error;
   }
   std::array<std::int64_t, most_scripts> found{};
   if (!reply.integers(std::span(found).first(asked_scripts_))) return true;
@@ -145,8 +145,7 @@ handshake::step handshake::on_reply(const reply_view& reply) {
     // cannot tell from other errors.
     if (is_select && e == error::server_error) e = error::invalid_database;
     // Valkey 9 asks for the login before it looks for the command.
-    const bool knows_no_hello = text.starts_with("NOPROTO") ||
-                                text.starts_with("ERR unknown command") ||
+    const bool knows_no_hello = text.starts_with("NOPROTO") || e == error::command_missing ||
                                 (text.starts_with("NOAUTH") && !login_.password.empty());
     if (is_hello && knows_no_hello) {
       // Without HELLO's AUTH the rest of this round may fail, so its errors are ignored.

@@ -16,9 +16,9 @@ void write_hello(std::string& out, const redis_credentials& login, std::string_v
 
 /// The first commands on a new connection, one pipeline per round: HELLO 3 with AUTH and SETNAME,
 /// SELECT, CLIENT SETINFO (which may fail); the same in RESP2 if the server or proxy does not know
-/// HELLO; then SCRIPT EXISTS, and ROLE if a Sentinel named the server. The first calls that need a
-/// script load it; otherwise each client of a reconnecting fleet would send all of them: 140 KB and
-/// more.
+/// HELLO; then SCRIPT EXISTS, and ROLE if a Sentinel named the server. The first call that needs a
+/// script carries its text; otherwise each client of a reconnecting fleet would send all of them:
+/// 140 KB and more.
 ///
 /// It has no sockets: write output(), then feed the replies until it is no longer `going`; after
 /// `again`, write the new output(). The output of each round is kept to the end, because replies

@@ -40,8 +40,8 @@ void pipeline::expire(time now) {
 void pipeline::connected(const script_set& known, std::chrono::microseconds round_trip) {
   begin_connection();
   known_scripts_ = known;
-  load_failure_ = {};
-  no_loads_before_ = time::min();
+  text_failure_ = {};
+  no_texts_before_ = time::min();
   wanted_ &= wants_map;
   blocked_ &= redirects;
   is_replica_ = served_ = false;

@@ -74,7 +74,7 @@ class pipeline : public detail::pending_checks {
   // For the connection.
 
   /// The handshake is complete; a reply in it took `round_trip` (zero: unknown). A script that is
-  /// not `known` is loaded right before the first call that needs it.
+  /// not `known` goes as text with the first call that needs it.
   void connected(const script_set& known = script_set().set(),
                  std::chrono::microseconds round_trip = {});
 
@@ -192,7 +192,7 @@ class pipeline : public detail::pending_checks {
   bool redirect(script_call& c, const reply_view& reply, error e);
   void hand_over(script_call& c, redirection&& why);
   void stage(script_call& c, time now);
-  void stage_load(std::size_t script, time now);
+  bool needs_text(const script_call& c, time now) const noexcept;
   /// Writes a command of the connection itself, whose reply is due now.
   template <class... Words>
   void stage_own(script_call::command what, time now, const Words&... words) {
@@ -206,7 +206,6 @@ class pipeline : public detail::pending_checks {
   void stage_wait(time now);
   void hold_counted(script_call& c);
   void confirmed(const script_call& wait, const reply_view& reply, time now);
-  void loaded(error e, time now);
   bool has_waiting() const noexcept { return !waiting_.empty() || !again_.empty(); }
   call_list& pack(time now);
   /// When a check that is sent now is probably answered.
@@ -241,10 +240,12 @@ class pipeline : public detail::pending_checks {
   call_writer writer_;
   std::vector<std::int64_t> numbers_;
 
-  script_set known_scripts_;  // scripts that the server has, or that are being loaded
-  std::array<std::uint32_t, most_scripts> loads_{};  // loads sent so far, per script
-  error load_failure_{};  // the server's error for the last load, or zero
-  time no_loads_before_ = time::min();
+  /// How often a check is sent again because its script is missing; the last time, with the text.
+  static constexpr std::uint8_t max_resends = 2;
+  script_set known_scripts_;  // scripts that the server has, or whose text was sent
+  std::array<std::uint32_t, most_scripts> texts_{};  // texts sent so far, per script
+  error_code text_failure_;                          // why the server has refused EVAL, or zero
+  time no_texts_before_ = time::min();
 
   std::uint32_t next_order_ = 0;
   bool writing_ = false;

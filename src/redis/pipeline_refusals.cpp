@@ -11,9 +11,8 @@ namespace {
 using detail::check;
 using detail::check_list;
 
-constexpr std::uint8_t max_resends = 2;
 constexpr std::chrono::milliseconds pause_when_busy{25};
-constexpr std::chrono::seconds load_pause{1};  // after the server refused to load a script
+constexpr std::chrono::seconds text_pause{1};  // after the server refused EVAL
 
 /// True if `a` was submitted before `b`; of checks in different slots of a cluster, either may come
 /// first.
@@ -32,6 +31,10 @@ void merge(check_list& all, check_list& more) {
   } else {
     all.merge(more, came_before);
   }
+}
+
+std::string_view script_text_of(const script_call& c) {
+  return c.kind == detail::check_kind::reset ? std::string_view() : scripts()[c.script].text;
 }
 
 }  // namespace
@@ -108,24 +111,16 @@ void pipeline::send_again(script_call& c) {
   wait_again(c);
 }
 
-/// Handles the reply to a load. After a failure, the next load waits for load_pause, because a
-/// script has some kilobytes.
-void pipeline::loaded(error e, time now) {
-  if (is_passing(e)) return;
-  load_failure_ = e;
-  if (e != error{}) no_loads_before_ = now + load_pause;
-}
-
 /// As answer(), for an error, or a reply that does not fit.
 bool pipeline::answer_error(script_call& c, const reply_view& reply, error e, time now) {
   if (options_.in_cluster && reply.is_error() && redirect(c, reply, e)) return true;
   switch (e) {
     case error::script_missing:
-      // Unless the script was loaded again after this call was sent.
-      if (c.loads == loads_[c.script]) known_scripts_.reset(c.script);
-      if (load_failure_ != error{}) {
-        e = load_failure_;
-        break;
+      // Unless the text was sent again after this call.
+      if (c.texts == texts_[c.script]) known_scripts_.reset(c.script);
+      if (text_failure_) {
+        for (call_key& key : c.keys) finish_all(key.checks, text_failure_);
+        return true;
       }
       send_again(c);
       return true;
@@ -153,7 +148,13 @@ bool pipeline::answer_error(script_call& c, const reply_view& reply, error e, ti
     default:
       break;
   }
-  for (call_key& key : c.keys) finish_all(key.checks, e);
+  const error_code code = name_command(e, reply.root().text, script_text_of(c));
+  // Without EVAL, the next text waits, because it has some kilobytes.
+  if (c.has_text && names_command(code, "EVAL")) {
+    text_failure_ = code;
+    no_texts_before_ = now + text_pause;
+  }
+  for (call_key& key : c.keys) finish_all(key.checks, code);
   return e != error::protocol_error;
 }
 

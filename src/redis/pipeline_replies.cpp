@@ -17,8 +17,6 @@ void pipeline::heard(const script_call& c, bool ran, time now) {
 void pipeline::answer_own(const script_call& c, const reply_view& reply, time now) {
   const error e = reply.is_error() ? classify_error(reply.root().text) : error{};
   switch (c.what) {
-    case script_call::command::load:
-      return loaded(e, now);
     case script_call::command::wait:
       return confirmed(c, reply, now);
     case script_call::command::slots:
@@ -42,6 +40,7 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
   const error e = read_reply(c, reply, numbers_);
   if (!is_replica_) suspect({});  // it is there, whatever it says
   if (e != error{}) return answer_error(c, reply, e, now);
+  if (c.has_text) text_failure_ = {};
   served_ = !is_replica_;
   if (options_.replicas != 0) {
     hold_counted(c);

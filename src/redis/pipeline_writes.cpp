@@ -14,21 +14,22 @@ const std::string nothing;
 
 }  // namespace
 
-/// Stages the load of a script right before the call that needs it, in the same write, so that no
-/// check is overtaken.
-void pipeline::stage_load(std::size_t script, time now) {
-  if (known_scripts_[script] || now < no_loads_before_) return;
-  stage_own(script_call::command::load, now, "SCRIPT", "LOAD", scripts()[script].text);
-  ++loads_[script];
-  known_scripts_.set(script);
+/// True if the call must carry its script's text: it is the first one on this connection, or the
+/// server had not the script when its checks were sent before.
+bool pipeline::needs_text(const script_call& c, time now) const noexcept {
+  if (c.kind == detail::check_kind::reset || now < no_texts_before_) return false;
+  const check& first = c.keys.front().checks.front();
+  return !known_scripts_[c.script] || flight_of(first).resends == max_resends;
 }
 
 void pipeline::stage(script_call& c, time now) {
-  if (c.kind != detail::check_kind::reset) {
-    stage_load(c.script, now);
-    c.loads = loads_[c.script];
-  }
   if (c.asks) stage_own(script_call::command::asking, now, "ASKING");
+  c.has_text = needs_text(c, now);
+  if (c.has_text) {
+    ++texts_[c.script];
+    known_scripts_.set(c.script);
+  }
+  c.texts = texts_[c.script];
   writer_.write(out_, c);
   c.end = out_.size();
   c.sent = now;

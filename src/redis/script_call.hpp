@@ -45,15 +45,16 @@ struct settlement_terms {
 /// The notes about a command, all of them plain values.
 struct call_notes {
   /// The connection's own commands have no checks, and no kind.
-  enum class command : std::uint8_t { ping, load, asking, slots, wait, request };
+  enum class command : std::uint8_t { ping, asking, slots, wait, request };
   static constexpr std::size_t unbounded = static_cast<std::size_t>(-1);
 
   command what = command::ping;
   detail::check_kind kind{};  // of the checks of a request
   bool sent_alone = false;    // no other call was in flight
   bool asks = false;          // goes right behind ASKING
+  bool has_text = false;      // carries the text of its script
   std::size_t script = 0;     // of a request, except a reset: the index in scripts()
-  std::uint32_t loads = 0;    // how often its script had been loaded before this call
+  std::uint32_t texts = 0;    // how often the script's text had been sent, with this call
   std::size_t places = 0;     // the sum of all counts
   std::int64_t max_wait = 0;  // acquire: microseconds
   std::size_t end = 0;        // the offset of its end in the write
@@ -67,8 +68,8 @@ struct call_notes {
 };
 
 /// One command and the checks that wait for its reply: a script call for some subjects of one
-/// limiter (or one set of limiters) with one cost, a deletion of keys, or the load of a script or
-/// another command of the connection itself, which have no checks.
+/// limiter (or one set of limiters) with one cost, a deletion of keys, or a command of the
+/// connection itself, which has no checks.
 struct script_call : call_notes {
   static constexpr std::size_t usual_keys = 64;
 

@@ -120,7 +120,13 @@ constexpr description describe(int value) noexcept {
     case error::permission_denied:
       return {"permission_denied", group::not_counted,
               "the server does not let this user run the command or touch the key: extend the "
-              "user's ACL"};
+              "user's ACL; error_code::what() or the server's ACL LOG names the command"};
+    case error::command_missing:
+      return {
+          "command_missing", group::not_counted,
+          "the server, or a proxy before it, does not know a command that the store needs: AUTH, "
+          "SELECT, EVALSHA, EVAL, UNLINK, ASKING, CLUSTER SLOTS, or one that a script calls; do "
+          "not rename or forbid it; error_code::what() names it if the server did"};
     case error::invalid_database:
       return {"invalid_database", group::not_counted,
               "the server has no database with this number: choose a lower one, or raise "
@@ -158,6 +164,11 @@ constexpr description describe(int value) noexcept {
       return {"too_many_redirects", group::not_counted,
               "the nodes of the Redis Cluster sent the check from one to the other: check that "
               "they agree on their slots (redis-cli --cluster check)"};
+    case error::cross_slot:
+      return {"cross_slot", group::not_counted,
+              "the node finds the keys of one check in several slots, although they share a hash "
+              "tag: check that the nodes, and a proxy before them, use the hash tags of a Redis "
+              "Cluster"};
     case error::cluster_down:
       return {"cluster_down", group::not_counted,
               "no node of the Redis Cluster serves the slot of the key: check that each master or "

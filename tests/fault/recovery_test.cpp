@@ -24,7 +24,7 @@ const weir::policy plenty = weir::fixed_window{.limit = weir::max_units, .window
 struct fixture : weir::test::proxied {
   std::int64_t script_calls() {
     redis_client client(server);
-    return weir::test::runs_of(client, "evalsha");
+    return weir::test::script_calls_of(client);
   }
 };
 

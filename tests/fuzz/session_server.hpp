@@ -66,7 +66,10 @@ struct server {
   }
   void read(std::string_view bytes) {
     reader.feed(bytes);
-    while (auto command = reader.next()) due.push_back(std::move(*command));
+    while (auto command = reader.next()) {
+      weir::test::name_script(*command);
+      due.push_back(std::move(*command));
+    }
   }
   bool is_asked_for_scripts() const {
     return !due.empty() && due.front()[0] == "SCRIPT" && due.front()[1] == "EXISTS";
@@ -163,8 +166,7 @@ struct server {
     }
     if (words[0] == "UNLINK") return ":1\r\n";
     if (words[0] == "WAIT") return value == 1 ? ":0\r\n" : ":1\r\n";
-    if (words[0] == "SCRIPT" && words[1] == "EXISTS") return known_scripts(words, 0);
-    if (words[0] == "SCRIPT") return "$1\r\na\r\n";
+    if (words[0] == "SCRIPT") return known_scripts(words, 0);
     if (words[0] != "EVALSHA") return "+OK\r\n";
     std::vector<std::string> values{integer(server_time)};
     for (const auto& numbers : found_by(words, value)) {

@@ -31,7 +31,6 @@ struct fixture : server_fixture {
   void settle(const limiter& l) {
     for (int i = 0; i < 3; ++i) answer([&](auto h) { l.fetch("another", h); });
   }
-  std::int64_t script_calls() { return runs_of("evalsha"); }
 };
 
 /// How many script calls make `n` equal reservations, all requested before the first write. Every

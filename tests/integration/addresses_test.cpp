@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(behind_a_replica_another_address_is_tried) {
   BOOST_TEST(!record(s).failed());
   BOOST_TEST(weir::test::redis_client(replica)
                  .must("INFO", "commandstats")
-                 .text.find("cmdstat_evalsha:calls=1,") != std::string::npos);
+                 .text.find("cmdstat_eval:calls=1,") != std::string::npos);
 }
 
 // Each of its answers was once thrown away, because connect_timeout had passed, and the name asked

@@ -21,7 +21,7 @@ struct fixture : weir::test::server_fixture {
   decision record(const limiter& l, std::int64_t cost = 1) {
     return answer([&](auto caller) { l.record("a", {.cost = cost}, caller); });
   }
-  std::int64_t calls() { return runs_of("evalsha"); }
+  std::int64_t calls() { return script_calls(); }
 };
 
 }  // namespace

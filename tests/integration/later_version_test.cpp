@@ -167,13 +167,13 @@ BOOST_AUTO_TEST_CASE(a_gates_renewals_and_leaves_change_nothing_either) {
   };
 
   const std::string planted = plant(key);
-  std::int64_t calls = runs_of("evalsha");
+  std::int64_t calls = script_calls();
   left.release();
-  poll_until([&] { return runs_of("evalsha") > calls; });
+  poll_until([&] { return script_calls() > calls; });
   BOOST_TEST(dump(key) == planted);
 
-  calls = runs_of("evalsha");
-  poll_until([&] { return runs_of("evalsha") > calls; });  // the first lease is renewed
+  calls = script_calls();
+  poll_until([&] { return script_calls() > calls; });  // the first lease is renewed
   BOOST_TEST(dump(key) == planted);
   BOOST_TEST(client.must("PTTL", key).integer == -1);
 

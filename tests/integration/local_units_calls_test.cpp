@@ -31,7 +31,7 @@ struct fixture : weir::test::server_fixture {
   decision record(const limiter& l, std::chrono::microseconds timeout = {}) {
     return answer([&](auto caller) { l.record("a", {.timeout = timeout}, caller); });
   }
-  std::int64_t calls() { return runs_of("evalsha"); }
+  std::int64_t calls() { return script_calls(); }
 
   asio::awaitable<void> check_until(const limiter& l, std::function<bool()> is_over) {
     while (!is_over()) {

@@ -47,12 +47,12 @@ struct fixture : weir::test::cluster_fixture {
       cluster.move(slot, from, (from + 1) % 3);
     }
   }
-  /// Of all masters: how often they have run EVALSHA.
+  /// Of all masters: how many script calls they have run.
   std::int64_t calls() {
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < 3; ++i) {
       redis_client client(cluster.node(i));
-      sum += weir::test::runs_of(client, "evalsha");
+      sum += weir::test::script_calls_of(client);
     }
     return sum;
   }

@@ -201,9 +201,7 @@ struct fixture {
 };
 
 std::int64_t script_calls(weir::test::redis_client& client) {
-  const std::string stats = client.must("INFO", "commandstats").text;
-  const auto at = stats.find("cmdstat_evalsha:calls=");
-  return at == std::string::npos ? 0 : std::stoll(stats.substr(at + 22));
+  return weir::test::script_calls_of(client);
 }
 
 }  // namespace

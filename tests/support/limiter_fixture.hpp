@@ -80,6 +80,7 @@ struct server_fixture : limiter_fixture {
   }
   /// How often the server has run the command, in scripts and alone.
   std::int64_t runs_of(const std::string& command) { return test::runs_of(client, command); }
+  std::int64_t script_calls() { return test::script_calls_of(client); }
 };
 
 /// Calls that can be cancelled one by one.

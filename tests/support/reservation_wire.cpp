@@ -198,13 +198,14 @@ class reservation_wire::connection : public std::enable_shared_from_this<connect
     });
   }
 
-  void execute(const command& words) {
+  void execute(command words) {
     if (wire_.options_.before_command) wire_.options_.before_command();
     redis::command_writer writer = server_.writer();
     writer.begin(words.size());
     for (const std::string& word : words) writer.arg(word);
     const reply r = server_.read();
 
+    name_script(words);
     std::string bytes;
     append(bytes, r);
     std::vector<std::pair<line*, std::size_t>> reserved;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "redis/scripts.hpp"
 
@@ -19,6 +21,16 @@ inline bool is_for_several(std::string_view sha) {
   const std::size_t index = script_index(sha);
   return index == redis::reservation || index == redis::full_kernels ||
          index >= redis::first_common_path;
+}
+
+/// Makes EVAL with the text of a script EVALSHA with its name. True if it was EVAL.
+inline bool name_script(std::vector<std::string>& words) {
+  if (words.front() != "EVAL") return false;
+  const auto all = redis::scripts();
+  const auto found = std::ranges::find(all, words.at(1), &redis::script::text);
+  words[0] = "EVALSHA";
+  words[1] = found == all.end() ? std::string() : found->sha;
+  return true;
 }
 
 }  // namespace weir::test

@@ -68,6 +68,11 @@ inline std::int64_t runs_of(redis_client& client, const std::string& command) {
   return at == std::string::npos ? 0 : std::stoll(all.substr(all.find('=', at) + 1));
 }
 
+/// How many script calls it has run: the first one of each script carries the text.
+inline std::int64_t script_calls_of(redis_client& client) {
+  return runs_of(client, "evalsha") + runs_of(client, "eval");
+}
+
 /// All keys of the selected database.
 inline std::vector<std::string> keys_of(redis_client& client) {
   std::vector<std::string> keys;

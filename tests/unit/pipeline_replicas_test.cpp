@@ -150,9 +150,8 @@ BOOST_AUTO_TEST_CASE(what_did_not_run_is_sent_again_behind_the_wait) {
   BOOST_TEST(!f.line.wants_write());
   BOOST_TEST(f.replicas_have_it(0));  // nothing was written, and nothing waits
   const std::string out = f.write();
-  BOOST_TEST(count_of(out, "LOAD") == 1u);
+  BOOST_TEST(count_of(out, "$4\r\nEVAL\r\n") == 1u);
   BOOST_TEST(count_of(out, "WAIT") == 1u);
-  BOOST_TEST(f.feed("$3\r\nsha\r\n"));
   BOOST_TEST(f.answer(0));
   BOOST_TEST(f.replicas_have_it(2));
   BOOST_TEST(done_with(a, {}));

@@ -255,7 +255,8 @@ class simulated_cluster {
   void note_sent(const std::string& bytes) {
     weir::test::command_reader reader;
     reader.feed(bytes);
-    while (const auto words = reader.next()) {
+    while (auto words = reader.next()) {
+      weir::test::name_script(*words);
       if (words->front() != "EVALSHA") continue;
       const auto [keys, cost] = simulated_node::take_apart(*words);
       deed& d = all.at(cost);
@@ -289,7 +290,8 @@ class simulated_cluster {
   void unsend(const std::string& bytes) {
     weir::test::command_reader reader;
     reader.feed(bytes);
-    while (const auto words = reader.next()) {
+    while (auto words = reader.next()) {
+      weir::test::name_script(*words);
       if (words->front() != "EVALSHA") continue;
       leave(all.at(simulated_node::take_apart(*words).second));
     }

@@ -69,7 +69,10 @@ class simulated_node {
   }
   void read(std::string_view bytes, deeds& all) {
     reader_.feed(bytes);
-    while (const auto words = reader_.next()) answer(*words, all);
+    while (auto words = reader_.next()) {
+      has_text_ = weir::test::name_script(*words);
+      answer(*words, all);
+    }
   }
 
   static std::uint16_t slot_of_key(const std::string& key) {
@@ -107,11 +110,6 @@ class simulated_node {
       for (std::size_t i = 2; i < words.size(); ++i) {
         r.bytes += loaded.contains(words[i]) ? ":1\r\n" : ":0\r\n";
       }
-    } else if (words[0] == "SCRIPT") {
-      for (const script& s : scripts()) {
-        if (s.text == words[2]) loaded.insert(s.sha);
-      }
-      r.bytes = "$2\r\nok\r\n";
     } else if (words[0] == "CLUSTER") {
       ++maps;
       r.bytes = map();
@@ -174,6 +172,7 @@ class simulated_node {
       ++moved;
       return to("MOVED", view[slot]);
     }
+    if (has_text_) loaded.insert(words[1]);
     if (!loaded.contains(words[1])) {
       r.bytes = "-NOSCRIPT No matching script.\r\n";
       return;
@@ -193,6 +192,7 @@ class simulated_node {
 
   weir::test::command_reader reader_;
   bool asking_ = false;
+  bool has_text_ = false;  // the command is EVAL
 };
 
 }  // namespace weir::redis::test
