@@ -28,7 +28,9 @@ local function check(key, checks, write, into, at)
   end
   if not write or duration == 0 then
     if upto <= now then return checks end
-    if write and call('PTTL', key) == -1 then call('PEXPIRE', key, ttl_of(upto)) end
+    if write and call('PTTL', key) == -1 then
+      call('PEXPIRE', key, ttl_of(upto))
+    end
     return 0, upto
   end
   if clock + duration > upto then

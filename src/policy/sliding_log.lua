@@ -87,7 +87,9 @@ end
 -- Replaces the whole log. The key exists all the time: while a slot moves, its node runs no command
 -- on a key that it does not have.
 local function replace(key, head, newest)
-  if call('RPUSH', key, head, newest) > 2 then call('LTRIM', key, '-2', '-1') end
+  if call('RPUSH', key, head, newest) > 2 then
+    call('LTRIM', key, '-2', '-1')
+  end
 end
 
 -- A request counts from its step's end.

@@ -189,6 +189,7 @@ class pipeline : public detail::pending_checks {
   bool comes_back_too_late(const detail::check& c, time now) const noexcept;
   void end_pause(time now);
   void wait_again(script_call& c);
+  void note_asking(const reply_view& reply, error e);
   bool redirect(script_call& c, const reply_view& reply, error e);
   void hand_over(script_call& c, redirection&& why);
   void stage(script_call& c, time now);
@@ -259,6 +260,7 @@ class pipeline : public detail::pending_checks {
   // The server was loading or busy: nothing is written before this time. time::max(): no pause.
   time paused_until_ = time::max();
 
+  error_code asking_failure_;  // why the server has refused the last ASKING, or zero
   std::vector<redirected_checks> redirected_;
   std::optional<map_answer> map_;
 };

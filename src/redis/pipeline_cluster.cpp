@@ -51,10 +51,20 @@ void pipeline::take_unsent(const std::function<bool(const check&)>& elsewhere, c
   }
 }
 
+/// Notes the reply to ASKING. A node that does not know it, or forbids it, redirects the call.
+void pipeline::note_asking(const reply_view& reply, error e) {
+  const bool is_refused = e == error::command_missing || e == error::permission_denied;
+  asking_failure_ = is_refused ? name_command(e, reply.root().text) : error_code();
+}
+
 /// Gives the call's checks to the cluster if the reply is a redirect. False if it is another error.
 bool pipeline::redirect(script_call& c, const reply_view& reply, error e) {
   redirection why = read_redirection(reply.root().text);
   if (why.what == redirection::kind::none) return false;
+  if (c.asks && asking_failure_) {
+    for (call_key& key : c.keys) finish_all(key.checks, asking_failure_);
+    return true;
+  }
   // Redis 6.2 says ASK if it lacks any of the keys; later versions, if it lacks all of them.
   if (why.what == redirection::kind::ask && c.keys.size() > 1) {
     why = {redirection::kind::try_again};

@@ -22,8 +22,10 @@ void pipeline::answer_own(const script_call& c, const reply_view& reply, time no
     case script_call::command::slots:
       map_.emplace(map_answer{reply.is_error() ? nullptr : read_slot_map(reply, options_.host), e});
       return;
-    case script_call::command::ping:
     case script_call::command::asking:
+      note_asking(reply, e);
+      return;
+    case script_call::command::ping:
     case script_call::command::request:
       return;
   }

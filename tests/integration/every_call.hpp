@@ -25,14 +25,14 @@ struct every_call {
   asio::io_context& io;
   redis_client& admin;  ///< may run all commands
   int database = 0;     ///< of the store
-  /// The server knows this command only with an x behind its name.
+  /// The server knows this command only with .x behind its name.
   std::string renamed = {};
 
   /// Runs an admin's command in the store's database.
   template <class... Args>
   reply must(std::string_view command, const Args&... args) {
     const auto run = [this](std::string_view name, const auto&... more) {
-      return admin.must(std::string(name) + (name == renamed ? "x" : ""), more...);
+      return admin.must(std::string(name) + (name == renamed ? ".x" : ""), more...);
     };
     if (database != 0) run("SELECT", database);
     reply r = run(command, args...);

@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(each_command_renamed_works_or_is_named) {
     BOOST_TEST_CONTEXT("without " << l.command) {
       asio::io_context io;
       const std::string command = l.command;
-      redis_server server({.arguments = {"--rename-command", command, command + "x"}});
+      redis_server server({.arguments = {"--rename-command", command, command + ".x"}});
       redis_client admin(server);
       auto options = weir::test::patient_options(server);
       options.database = 1;
@@ -148,7 +148,9 @@ BOOST_AUTO_TEST_CASE(a_cluster_without_a_command_works_or_names_it) {
       auto o = weir::parse_redis_url(cluster.url());
       o.timeout = 50s;
       const auto s = weir::make_redis_store(io.get_executor(), options_of_user(o));
-      judge(record_once(io, s), l, error::permission_denied);
+      auto told = record_once(io, s);
+      told.push_back(record_once(io, s).front());  // by its name
+      judge(told, l, error::permission_denied);
     }
   }
 }
@@ -157,7 +159,6 @@ BOOST_AUTO_TEST_CASE(sentinels_without_a_command_work_or_name_it) {
   asio::io_context io;
   weir::test::sentinel_group group({.replicas = 1, .sentinels = 1});
   redis_client master(group.servers.front()), sentinel(group.sentinels.front());
-  const std::string in_log = "ACL LOG";
   for (const lacking& l : {lacking{"hello", true},
                            {"client", true},
                            {"subscribe", false, "ACL LOG"},
