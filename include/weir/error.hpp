@@ -77,8 +77,8 @@ enum class error : std::int16_t {
   authentication_failed,
   /// the user's ACL forbids the command or the key
   permission_denied,
-  /// the server, or a proxy before it, does not know a command; `what()` of the code names it if the
-  /// server did
+  /// the server, or a proxy before it, does not know a command; the code's what() names it if the
+  /// reply told it
   command_missing,
   /// the server has no database of this number
   invalid_database,
@@ -92,7 +92,7 @@ enum class error : std::int16_t {
   wrong_type,
   /// the state is of a newer version of weir, which this one cannot read (also in Memcached)
   newer_state,
-  /// the server lost a script several times, right after it was loaded
+  /// the server answered NOSCRIPT although the call carried the script
   script_missing,
   server_error,  ///< any other error reply
 

@@ -55,7 +55,7 @@ joint_call join(std::span<const claim>);
 ///   `server_is_sentinel`;
 /// - a Redis Cluster cannot run the call: `too_many_redirects`, `cluster_down`, `slot_migrating`;
 /// - the server refuses the call: `out_of_memory`, `server_misconfigured`, `wrong_type`,
-///   `newer_state`, `script_missing`, `server_error`;
+///   `newer_state`, `script_missing`, `command_missing`, `cross_slot`, `server_error`;
 /// - a Memcached store cannot run the call: `clock_skew`, `store_contention`, `state_too_large`;
 /// - no answer: `no_reply`, `outcome_unknown`, `protocol_error`; with limiter_options::replicas,
 ///   `not_replicated`. These equal condition::may_have_counted; all others in this list equal

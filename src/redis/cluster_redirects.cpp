@@ -140,16 +140,21 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
     if (address.host.empty()) address.host = members_[from].at.host;
     to = members_.at(address);
     if (to != none) members_[to].is_master = true;
-    if (to == none || to == from) r.why.what = kind::down;
+    if (to == none || to == from) {
+      r.why.what = kind::lost;
+      for (check& c : r.checks) c.ec = error::too_many_redirects;
+    }
   }
+  // Both wait for another map.
+  const bool is_down = r.why.what == kind::down || r.why.what == kind::lost;
   // Only the node that serves the slot by the map can correct the map.
   index& owner = slots_[s].owner;
   if (r.why.what == kind::moved && (owner == from || owner == none)) owner = to;
-  if (r.why.what == kind::moved || r.why.what == kind::down) search_.want(now);
-  const time later = r.why.what == kind::down        ? pause_of_down(s, now)
+  if (r.why.what == kind::moved || is_down) search_.want(now);
+  const time later = is_down                         ? pause_of_down(s, now)
                      : r.why.what == kind::try_again ? now + pause_of_migration
                                                      : now;
-  const error_code why = r.why.what == kind::down ? r.checks.front().ec : error_code();
+  const error_code why = is_down ? r.checks.front().ec : error_code();
   if (r.why.is_of_all && !std::exchange(members_[from].is_down, true)) {
     members_[from].ask_again_at = now + options_.breaker_pause;
   }

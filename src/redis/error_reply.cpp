@@ -47,6 +47,13 @@ constexpr meaning meanings[] = {
     {"TRYAGAIN", error::server_is_cluster},
 };
 
+/// Of a Redis Cluster, anywhere in the error of a script.
+constexpr std::string_view cluster_errors_in_scripts[] = {
+    "cript attempted to access keys that do not hash to the same slot",
+    "cript attempted to access a non local key in a cluster node",
+    "TRYAGAIN Slot is being trimmed",
+};
+
 /// The commands that the store sends and that its scripts call, as locations.
 constexpr boost::source_location command(const char* name) { return {name, 1, ""}; }
 constexpr boost::source_location commands[] = {
@@ -158,6 +165,9 @@ error classify_error(std::string_view text) noexcept {
   }
   for (const auto& [prefix, code] : meanings) {
     if (text.starts_with(prefix)) return code;
+  }
+  for (const std::string_view part : cluster_errors_in_scripts) {
+    if (text.find(part) != text.npos) return error::server_is_cluster;
   }
   return error::server_error;
 }

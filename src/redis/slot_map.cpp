@@ -134,12 +134,11 @@ std::optional<redis_address> read_target(std::string_view text) {
 
 redirection read_redirection(std::string_view text) {
   using enum redirection::kind;
-  for (const auto& [prefix, kind] :
-       {std::pair<std::string_view, redirection::kind>{"MOVED ", moved}, {"ASK ", ask}}) {
-    if (!text.starts_with(prefix)) continue;
-    auto to = read_target(text.substr(prefix.size()));
-    if (!to) return {down};
-    return {kind, std::move(*to)};
+  const std::string_view word = text.substr(0, text.find(' '));
+  if (word == "MOVED" || word == "ASK") {
+    auto to = word == text ? std::nullopt : read_target(text.substr(word.size() + 1));
+    if (!to) return {lost};
+    return {word == "ASK" ? ask : moved, std::move(*to)};
   }
   if (text.starts_with("TRYAGAIN")) return {try_again};
   // With cluster-allow-reads-when-down, the script runs until its first write.

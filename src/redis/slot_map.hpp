@@ -38,6 +38,7 @@ struct redirection {
     moved,      ///< the slot belongs to the node at `to`
     ask,        ///< this time, the node at `to` has the keys
     try_again,  ///< the slot is being moved, and not all of the keys are at one node
+    lost,       ///< the slot belongs to another node, which the reply does not name
     down,       ///< the slot is served by no node at present, or not by this one
     again,      ///< the script is missing, or the node cannot run it at present: nothing moves
   };
@@ -46,7 +47,7 @@ struct redirection {
   bool is_of_all = false;  // down: no slot is served
 };
 
-/// Reads an error reply. A malformed MOVED or ASK is `down`: nothing ran, and a new slot map tells
+/// Reads an error reply. A malformed MOVED or ASK is `lost`: nothing ran, and a new slot map tells
 /// where to go.
 redirection read_redirection(std::string_view error_text);
 

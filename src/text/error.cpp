@@ -155,15 +155,16 @@ constexpr description describe(int value) noexcept {
               "resource name, or delete the key"};
     case error::script_missing:
       return {"script_missing", group::not_counted,
-              "the server lost a script repeatedly, right after it was loaded: find out which "
-              "client sends SCRIPT FLUSH, or what restarts the server"};
+              "the server answered NOSCRIPT to EVAL, which carries the script: check that host and "
+              "port name a Redis or Valkey server, and what a proxy before it does"};
     case error::server_error:
       return {"server_error", group::not_counted,
               "the server answered with an error: read the server's log"};
     case error::too_many_redirects:
       return {"too_many_redirects", group::not_counted,
-              "the nodes of the Redis Cluster sent the check from one to the other: check that "
-              "they agree on their slots (redis-cli --cluster check)"};
+              "the nodes of the Redis Cluster sent the check from one to the other, to themselves "
+              "or to no address: check that they agree on their slots (redis-cli --cluster check), "
+              "and which addresses they announce (CLUSTER SLOTS)"};
     case error::cross_slot:
       return {"cross_slot", group::not_counted,
               "the node finds the keys of one check in several slots, although they share a hash "

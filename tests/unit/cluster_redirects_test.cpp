@@ -231,6 +231,75 @@ BOOST_AUTO_TEST_CASE(a_node_that_moves_a_check_to_itself_is_asked_again_later) {
   BOOST_TEST((c.now > begin));
 }
 
+// A node says one thing for ever. A node that named itself ended the call with timed_out, a MOVED
+// without an address with cluster_down or server_is_cluster, CROSSSLOT with server_is_cluster.
+BOOST_AUTO_TEST_CASE(what_a_node_says_for_ever_is_the_error_of_the_call) {
+  const std::string self = simulated_node::address(from);
+  const std::string in_script = " script: 01ab, on @user_script:31.";
+  const std::string in_script_6 =
+      "ERR Error running script (call to f_01ab): @user_script:31: "
+      "@user_script: 31: Lua script attempted to access ";
+  struct row {
+    std::string reply;
+    error reason;
+    bool is_at_once = false;
+  };
+  const row table[] = {
+      {"MOVED $ " + self, error::too_many_redirects},
+      {"ASK $ " + self, error::too_many_redirects},
+      {"MOVED $ ?:7000", error::too_many_redirects},  // itself, too
+      {"MOVED", error::too_many_redirects},
+      {"MOVED $", error::too_many_redirects},
+      {"MOVED $ n1", error::too_many_redirects},
+      {"MOVED $ n1:0", error::too_many_redirects},
+      {"MOVED $ n1:65536", error::too_many_redirects},
+      {"MOVED $ a host:7000", error::too_many_redirects},
+      {"MOVED 99999 " + simulated_node::address(3), error::too_many_redirects},
+      {"ASK", error::too_many_redirects},
+      {"ASK $ n1:-1", error::too_many_redirects},
+      // The map names the first node again.
+      {"MOVED $ " + simulated_node::address(4), error::too_many_redirects},
+      {"ASK $ " + simulated_node::address(4), error::connection_refused},
+      {"TRYAGAIN Multiple keys request during rehashing of slot", error::slot_migrating},
+      {"CLUSTERDOWN Hash slot not served", error::cluster_down},
+      {"CLUSTERDOWN The cluster is down", error::cluster_down},
+      {"CROSSSLOT Keys in request don't hash to the same slot", error::cross_slot, true},
+      {"ERR Script attempted to access keys that do not hash to the same slot" + in_script,
+       error::cross_slot, true},
+      {in_script_6 + "keys that do not hash to the same slot", error::cross_slot, true},
+      // A script that may have written is not sent again.
+      {"ERR Script attempted to access a non local key in a cluster node" + in_script,
+       error::slot_migrating, true},
+      {in_script_6 + "a non local key in a cluster node", error::slot_migrating, true},
+      {"ERR TRYAGAIN Slot is being trimmed" + in_script, error::slot_migrating, true},
+  };
+  c.options.timeout = 2s;
+  c.servers[4].is_up = false;
+  for (const row& r : table) {
+    BOOST_TEST_CONTEXT(r.reply) {
+      const fake_check& check = c.submit(one, "a");
+      const moment begin = c.now;
+      int asked = 0;
+      play_until([&] {
+        if (check.finished == 0 && owner.refuses.empty()) {
+          owner.refuses = r.reply;
+          ++asked;
+        }
+        return check.finished > 0;
+      });
+      BOOST_TEST((check.ec == r.reason), check.ec.message());
+      BOOST_CHECK(check.ec == weir::condition::not_counted);
+      BOOST_TEST((c.now <= begin + 2s));
+      BOOST_TEST((c.now - begin < 1s) == r.is_at_once);
+      BOOST_TEST(asked < 100);
+      owner.refuses.clear();
+      c.submit(one, "a");  // the store goes on
+      calm_down(c);
+      BOOST_TEST(!c.checks.back().ec, c.checks.back().ec.message());
+    }
+  }
+}
+
 // Both were under way. The first one waits because of CLUSTERDOWN; without may_ask(), the second
 // one ran at the other node before it.
 BOOST_AUTO_TEST_CASE(a_check_does_not_ask_while_an_earlier_one_of_its_slot_is_held) {

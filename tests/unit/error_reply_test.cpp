@@ -1,6 +1,9 @@
 #include "redis/error_reply.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <string>
+#include <string_view>
+#include <utility>
 
 namespace error_reply_test {
 
@@ -45,6 +48,13 @@ BOOST_AUTO_TEST_CASE(error_replies_are_told_apart_by_their_first_words) {
       {"CROSSSLOT Keys in request don't hash to the same slot", error::server_is_cluster},
       {"CLUSTERDOWN Hash slot not served", error::server_is_cluster},
       {"TRYAGAIN Multiple keys request during rehashing of slot", error::server_is_cluster},
+      {"ERR Script attempted to access a non local key in a cluster node script: 01ab, on "
+       "@user_script:1.",
+       error::server_is_cluster},
+      {"ERR unknown command 'EVAL', with args beginning with: 'x'", error::command_missing},
+      {"ERR Unknown Redis command called from script script: 01ab, on @user_script:1.",
+       error::command_missing},
+      {"ERR unsupported command 'SCRIPT'", error::command_missing},
       {"ERR something else", error::server_error},
       {"", error::server_error},
   };
@@ -67,6 +77,43 @@ BOOST_AUTO_TEST_CASE(redis_6_wraps_the_errors_of_commands_inside_scripts) {
   BOOST_TEST(
       (classify_error("ERR Error running script (call to f_0123): @user_script:3: "
                       "user_script:3: attempt to index a nil value") == error::server_error));
+}
+
+// The name is one of this library's own, so nothing of a key or an argument is passed on.
+BOOST_AUTO_TEST_CASE(a_missing_or_forbidden_command_is_named_if_the_reply_tells_it) {
+  const std::string_view
+      script = "local a\ncall('GET', key)\nif call('SET', k) then call('DEL', k)";
+  const auto named = [&](std::string_view reply) {
+    const auto e = classify_error(reply);
+    const auto code = weir::redis::name_command(e, reply, script);
+    BOOST_TEST((code == e));
+    return code.has_location() ? std::string(code.location().file_name()) : std::string();
+  };
+  const std::string in_script = " script: 01ab, on @user_script:";
+  const std::pair<std::string, std::string> table[] = {
+      {"NOPERM this user has no permissions to run the 'evalsha' command", "command EVALSHA"},
+      {"NOPERM User x has no permissions to run the 'cluster|slots' command", "command CLUSTER"},
+      {"ERR unknown command `EVAL`, with args beginning with: `get`, ", "command EVAL"},
+      {"ERR unknown command 'secret', with args beginning with: 'get'", ""},
+      {"ERR unknown command", ""},
+      {"ERR ACL failure in script: User x has no permissions to run the 'time' command" +
+           in_script + "2.",
+       "command TIME"},
+      {"ERR Unknown Redis command called from script" + in_script + "2.", "command GET"},
+      {"ERR Unknown Redis command called from script" + in_script + "3.", ""},  // two commands
+      {"ERR Unknown Redis command called from script" + in_script + "4.", ""},
+      {"ERR Unknown Redis command called from script" + in_script + "x", ""},
+      {"ERR Error running script (call to f_01): @user_script:2: @user_script: 2: Unknown Redis "
+       "command called from Lua script",
+       "command GET"},
+      {"ERR Unknown Redis command called from script",
+       "command GET, INCRBY, LINDEX, LRANGE, MGET, PTTL, SET, SETRANGE or ZRANGE"},
+      {"NOPERM No permissions to access a key", ""},
+      {"ERR The user executing the script can't access at least one of the keys" + in_script + "2.",
+       ""},
+      {"ERR something else in script", ""},
+  };
+  for (const auto& [reply, name] : table) BOOST_TEST(named(reply) == name, reply);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
