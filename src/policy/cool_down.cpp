@@ -10,13 +10,11 @@ decision cool_down::record(state& s, moment now, units cost) const noexcept {
   if (duration_ == 0) {
     if (!s.has_effect(now.clock)) s = {};
   } else {
-    const instant end = now.clock + duration_;
-    if (end > s.until || !s.has_effect(now.clock)) s = {end, duration_};
+    if (!s.has_effect(now.clock)) s = {};
+    const instant end = std::max(now.clock, s.begin()) + duration_;
+    if (end > s.until) s = {end, duration_};
   }
-  decision d = fetch(s, now, cost);
-  // Nobody is told less than was asked for just now, also if an earlier cool-down lasts longer.
-  d.retry_after = std::max(d.retry_after, std::chrono::microseconds(duration_));
-  return d;
+  return fetch(s, now, cost);
 }
 
 decision cool_down::fetch(const state& s, moment now, units) const noexcept {

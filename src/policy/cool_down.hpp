@@ -14,18 +14,20 @@ namespace weir::policies {
 /// The kernel of cool-downs: nothing passes before `until`. It is the last tier of a limiter. A
 /// check only looks. record() of a kernel with a duration moves `until`, and only to a later time.
 ///
-/// The clock. A cool-down has no effect if the clock is behind the cool-down's beginning by more
-/// than its length and a minute: then the cool-down began while the clock was ahead, and would last
-/// until the clock gets there again. The next check that passes deletes it; otherwise it would have
-/// an effect again when the clock comes near.
+/// The clock. If it is behind the beginning of the present cool-down, a new one counts from that
+/// beginning, so that it lasts long enough if the clock is put right. A cool-down has no effect if
+/// the clock is behind its beginning by more than its length and a minute: then it began while the
+/// clock was ahead, and would last until the clock gets there again. The next check that passes
+/// deletes it; otherwise it would have an effect again when the clock comes near.
 class cool_down {
  public:
   struct state {
     instant until = 0;  // 0: there has been none
     span length = 0;    // of the cool-down that ends then
 
+    instant begin() const noexcept { return until - length; }
     bool has_effect(instant clock) const noexcept {
-      return until - clock <= 2 * length + span{60} * 1'000'000;
+      return begin() - clock <= length + span{60} * 1'000'000;
     }
     /// What a refusal tells: no more than the whole cool-down, also while the clock is behind its
     /// beginning. Whoever comes back then may pass, if the clock was put right meanwhile.

@@ -33,9 +33,10 @@ local function check(key, checks, write, into, at)
     end
     return 0, upto
   end
-  if clock + duration > upto then
-    local text = format('%016d%016d', clock + duration, duration)
-    call('SET', key, text, 'PX', ttl_of(clock + duration))
+  local begin = upto - length
+  local ends = (begin > clock and begin or clock) + duration
+  if ends > upto then
+    call('SET', key, format('%016d%016d', ends, duration), 'PX', ttl_of(ends))
   elseif call('PTTL', key) == -1 then
     call('PEXPIRE', key, ttl_of(upto))
   end

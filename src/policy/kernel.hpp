@@ -68,7 +68,7 @@ concept is_kernel =
      }) &&
     (is_policy(K::kind) ||
      requires(const K& k) {
-       // The kernel writes no end further ahead of the clock than this.
+       // The kernel writes no end further ahead of the clock than this, unless the clock is behind.
        { k.reach() } noexcept -> std::same_as<span>;
      }) &&
     // fields() is what the script replies with.

@@ -196,6 +196,22 @@ BOOST_AUTO_TEST_CASE(a_short_step_back_in_a_cool_down_does_not_stop_acquire_for_
   });
 }
 
+// The first cool-down ended later by the clock of that moment, and ended the second one when the
+// clock was put right.
+BOOST_AUTO_TEST_CASE(a_cool_down_asked_for_behind_the_clock_is_not_lost_in_an_earlier_one) {
+  const weir::limiter l(store, "r", weir::token_bucket{.capacity = limit, .refill = {limit, span}},
+                        {.cool_downs = true});
+  weir::test::run(io, [&]() -> asio::awaitable<void> {
+    co_await l.cool_down("a", 10min);
+    clock.step(-9min);
+    BOOST_TEST(((co_await l.cool_down("a", 15min)).retry_after == 15min));
+    clock.step(9min + 14min);
+    BOOST_TEST((co_await l.record("a")).cooling_down);
+    clock.step(2min);
+    BOOST_TEST((co_await l.record("a")).allowed);
+  });
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace clock_test

@@ -37,8 +37,9 @@ constexpr std::int64_t steps_per_trace = 500;
 class plain_hold final : public model::reference {
  public:
   void pause(std::int64_t now, std::int64_t length) {
-    if (has_effect(now) && until_ >= now + length) return;
-    until_ = now + length;
+    const std::int64_t begin = has_effect(now) ? std::max(now, until_ - length_) : now;
+    if (has_effect(now) && until_ >= begin + length) return;
+    until_ = begin + length;
     length_ = length;
   }
   decision record(std::int64_t now, std::int64_t cost) override {

@@ -148,6 +148,36 @@ BOOST_AUTO_TEST_CASE(a_longer_pause_behind_a_clock_that_stepped_back_is_told_who
   BOOST_TEST((cool_down(l, 10s).retry_after == 10s));
 }
 
+// The earlier cool-down ended later by the clock of that moment, and ended the pause when the clock
+// was put right.
+BOOST_AUTO_TEST_CASE(a_pause_asked_for_behind_the_clock_is_not_lost_in_an_earlier_one) {
+  for (const microseconds back : std::vector<microseconds>{1us, 5s, 10s, 20s, 70s}) {
+    BOOST_TEST_CONTEXT(back.count() << " us back") {
+      const std::string subject = std::to_string(back.count());
+      const limiter l(store, "vendor", ten, listening);
+      cool_down(l, 10s, subject);
+      now -= back;
+      BOOST_TEST((cool_down(l, 30s, subject).retry_after == 30s));
+      now += back + 30s - 1us;
+      BOOST_TEST(record(l, subject).cooling_down);
+      now += 1us;
+      BOOST_TEST(record(l, subject).allowed);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_pause_asked_for_behind_the_clock_lasts_if_the_clock_stays_there) {
+  const limiter l(store, "vendor", ten, listening);
+  cool_down(l, 10s);
+  now -= 50s;
+  cool_down(l, 30s);
+  now += 30s - 1us;
+  BOOST_TEST(record(l).cooling_down);
+  BOOST_TEST((cool_down(l, 5s).retry_after == 30s));  // shorter than both, so it changes nothing
+  now += 50s + 1us;
+  BOOST_TEST(record(l).allowed);
+}
+
 // The bucket's own time was later than what the cool-down told: nobody learned of the cool-down.
 BOOST_AUTO_TEST_CASE(a_full_bucket_does_not_hide_a_pause_behind_a_clock_that_stepped_back) {
   const limiter l(store, "vendor",
