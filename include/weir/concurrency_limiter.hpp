@@ -13,6 +13,7 @@
 #include "weir/claim.hpp"
 #include "weir/decision.hpp"
 #include "weir/detail/enter_operation.hpp"
+#include "weir/duration.hpp"
 #include "weir/limiter.hpp"
 #include "weir/store.hpp"
 
@@ -25,7 +26,7 @@ struct concurrency_options {
   /// The time after which a lease lapses unless the library renews it, 100 ms to a day. The library
   /// renews it at a third of that time. The lease of a process that died is free after that time.
   /// Choose several times the longest outage of the store that a holder should survive.
-  std::chrono::microseconds lease_duration = std::chrono::seconds{30};
+  duration lease_duration = std::chrono::seconds{30};
 
   /// As limiter_options::group, for enter() together with limiters of that group.
   std::string_view group = {};
@@ -37,7 +38,7 @@ struct concurrency_options {
 /// Options of one enter() or fetch() of a gate.
 struct enter_options {
   /// As record_options::timeout.
-  std::chrono::microseconds timeout{0};
+  duration timeout = {};
 };
 
 // See decision.hpp.
@@ -200,7 +201,8 @@ class concurrency_limiter {
   /// **Handler signature.** `void(error_code, lease)`. A full gate is not an error: the object then
   /// has no lease.
   ///
-  /// **Errors.** `invalid_subject`, operation_aborted, and the store errors of `limiter`.
+  /// **Errors.** `invalid_subject`, `invalid_duration`, operation_aborted, and the store errors of
+  /// `limiter`.
   ///
   /// **Cancellation.** As for `limiter`; a lease that the store gave meanwhile is given back.
   ///
@@ -229,8 +231,8 @@ class concurrency_limiter {
   ///
   /// **Handler signature.** `void(error_code, lease)`.
   ///
-  /// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, `cannot_combine`,
-  /// `joint_not_supported`, operation_aborted, and the store errors of `limiter`.
+  /// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cost_exceeds_limit`,
+  /// `cannot_combine`, `joint_not_supported`, operation_aborted, and the store errors of `limiter`.
   ///
   /// **Cancellation**, **thread safety** and **object lifetime** are as for enter() without claims;
   /// the claims may be destroyed when this function has returned.
@@ -255,7 +257,8 @@ class concurrency_limiter {
   ///
   /// **Handler signature.** `void(error_code, decision)`.
   ///
-  /// **Errors.** `invalid_subject`, operation_aborted, and the store errors of `limiter`.
+  /// **Errors.** `invalid_subject`, `invalid_duration`, operation_aborted, and the store errors of
+  /// `limiter`.
   ///
   /// **Cancellation**, **thread safety** and **object lifetime** are as for `limiter`.
   template <class CompletionToken = boost::asio::deferred_t>

@@ -29,6 +29,8 @@ enum class error : std::int16_t {
   invalid_subject,
   /// the cost is below 1 (an actual cost: below 0) or above 2^52 - 1
   invalid_cost,
+  /// a timeout, a max_wait or the length of a cool-down is negative
+  invalid_duration,
   /// options of a store or of local_keyed_limiter contradict each other or are out of range; an
   /// empty executor, or a store that was moved from
   invalid_options,

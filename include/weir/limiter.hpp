@@ -16,6 +16,7 @@
 #include "weir/claim.hpp"
 #include "weir/decision.hpp"
 #include "weir/detail/check_operation.hpp"
+#include "weir/duration.hpp"
 #include "weir/feedback.hpp"
 #include "weir/limiter_options.hpp"
 #include "weir/policy.hpp"
@@ -111,8 +112,8 @@ class limiter {
   ///
   /// **Handler signature.** `void(error_code, decision)`.
   ///
-  /// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, operation_aborted, and
-  /// the store errors of the class.
+  /// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cost_exceeds_limit`,
+  /// operation_aborted, and the store errors of the class.
   ///
   /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
   ///
@@ -157,10 +158,10 @@ class limiter {
   ///
   /// **Handler signature.** `void(error_code, decision)`.
   ///
-  /// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, `cannot_wait` (the policy
-  /// has count_refused), `overloaded` (also if the queue of the subject is full, or the waiter was
-  /// dropped: see limiter_options::overflow), operation_aborted, and the store errors of the class.
-  /// limiter_options::on_failure applies as for record().
+  /// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cost_exceeds_limit`,
+  /// `cannot_wait` (the policy has count_refused), `overloaded` (also if the queue of the subject
+  /// is full, or the waiter was dropped: see limiter_options::overflow), operation_aborted, and the
+  /// store errors of the class. limiter_options::on_failure applies as for record().
   ///
   /// **Cancellation.** `terminal` and `partial` end the waiter at any stage and give its
   /// reservation back: all of it if it is the last one, otherwise as much as leaves the other
@@ -183,6 +184,14 @@ class limiter {
   auto acquire(std::string_view subject, CompletionToken&& token) const {
     return acquire(subject, acquire_options{}, std::forward<CompletionToken>(token));
   }
+  /// The same with a `max_wait` alone: `co_await partner.acquire("account-42", 5s)`.
+  template <class Rep, class Period, class CompletionToken = boost::asio::deferred_t>
+    requires detail::duration_source<Rep, Period>
+  auto acquire(std::string_view subject, const std::chrono::duration<Rep, Period>& max_wait,
+               CompletionToken&& token = CompletionToken()) const {
+    return acquire(subject, acquire_options{.max_wait = max_wait},
+                   std::forward<CompletionToken>(token));
+  }
 
   /// Answers what the store would answer to a record() now, and counts nothing. `allowed`,
   /// `retry_after` and `delay` are those of such a record(); `used`, `remaining` and `reset_after`
@@ -192,8 +201,9 @@ class limiter {
   ///
   /// **Handler signature.** `void(error_code, decision)`.
   ///
-  /// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, operation_aborted, and
-  /// the store errors of the class. limiter_options::on_failure applies as for record().
+  /// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cost_exceeds_limit`,
+  /// operation_aborted, and the store errors of the class. limiter_options::on_failure applies as
+  /// for record().
   ///
   /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
   template <class CompletionToken = boost::asio::deferred_t>
@@ -231,10 +241,10 @@ class limiter {
   ///
   /// **Handler signature.** `void(error_code, decision)`.
   ///
-  /// **Errors.** `invalid_subject`, `cannot_settle` (the decision belongs to another limiter,
-  /// policy or subject, or was changed), `settlements_full` (memory and Memcached stores),
-  /// operation_aborted, and the store errors of the class. limiter_options::on_failure does not
-  /// apply.
+  /// **Errors.** `invalid_subject`, `invalid_duration`, `cannot_settle` (the decision belongs to
+  /// another limiter, policy or subject, or was changed), `settlements_full` (memory and Memcached
+  /// stores), operation_aborted, and the store errors of the class. limiter_options::on_failure
+  /// does not apply.
   ///
   /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
   ///
@@ -265,9 +275,9 @@ class limiter {
   ///
   /// **Handler signature.** `void(error_code, decision)`.
   ///
-  /// **Errors.** `invalid_subject`, `invalid_cost`, `cannot_settle`, `settlements_full` (memory and
-  /// Memcached stores), operation_aborted, and the store errors of the class.
-  /// limiter_options::on_failure does not apply.
+  /// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cannot_settle`,
+  /// `settlements_full` (memory and Memcached stores), operation_aborted, and the store errors of
+  /// the class. limiter_options::on_failure does not apply.
   ///
   /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
   ///
@@ -308,26 +318,24 @@ class limiter {
   /// `retry_after` has no jitter. After an error the cool-down may have started; repeating the call
   /// does no harm.
   ///
-  /// `subject`: as for record(). `duration`: microseconds, up to limiter_options::max_cool_down.
+  /// `subject`: as for record(). `duration`: 0 or more; limiter_options::max_cool_down cuts it.
   /// `options.timeout`: as for record().
   ///
   /// **Handler signature.** `void(error_code, decision)`.
   ///
   /// **Errors.** `cool_downs_disabled` (needs limiter_options::cool_downs), `invalid_subject`,
-  /// operation_aborted, and the store errors of the class. limiter_options::on_failure does not
-  /// apply, and its decisions ignore cool-downs.
+  /// `invalid_duration`, operation_aborted, and the store errors of the class.
+  /// limiter_options::on_failure does not apply, and its decisions ignore cool-downs.
   ///
   /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
   template <class CompletionToken = boost::asio::deferred_t>
-  auto cool_down(std::string_view subject, std::chrono::microseconds duration,
-                 cool_down_options options = {},
+  auto cool_down(std::string_view subject, weir::duration duration, cool_down_options options = {},
                  CompletionToken&& token = CompletionToken()) const {
     return initiate<CompletionToken>(token, subject, options.timeout,
                                      detail::cool_down_request{duration});
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
-  auto cool_down(std::string_view subject, std::chrono::microseconds duration,
-                 CompletionToken&& token) const {
+  auto cool_down(std::string_view subject, weir::duration duration, CompletionToken&& token) const {
     return cool_down(subject, duration, cool_down_options{}, std::forward<CompletionToken>(token));
   }
 
@@ -353,8 +361,8 @@ class limiter {
   ///
   /// **Handler signature.** `void(error_code, decision)`.
   ///
-  /// **Errors.** `cool_downs_disabled`, `invalid_subject`, operation_aborted, and the store errors
-  /// of the class. limiter_options::on_failure does not apply.
+  /// **Errors.** `cool_downs_disabled`, `invalid_subject`, `invalid_duration`, operation_aborted,
+  /// and the store errors of the class. limiter_options::on_failure does not apply.
   ///
   /// **Cancellation** and **thread safety** are as for the class.
   ///
@@ -405,8 +413,8 @@ class limiter {
   ///
   /// **Handler signature.** `void(error_code)`.
   ///
-  /// **Errors.** `invalid_subject`, operation_aborted, and the store errors of the class.
-  /// limiter_options::on_failure does not apply.
+  /// **Errors.** `invalid_subject`, `invalid_duration`, operation_aborted, and the store errors of
+  /// the class. limiter_options::on_failure does not apply.
   ///
   /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
   template <class CompletionToken = boost::asio::deferred_t>

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "weir/decision.hpp"
+#include "weir/duration.hpp"
 #include "weir/feedback.hpp"
 
 namespace weir {
@@ -82,11 +83,11 @@ struct limiter_options {
 
   /// The longest cool-down that cool_down() and on_response() start: 1 ms to 31 days. A longer one
   /// is cut to this.
-  std::chrono::microseconds max_cool_down = std::chrono::hours{1};
+  duration max_cool_down = std::chrono::hours{1};
 
   /// The cool-down that on_response() starts when a vendor refuses a call and gives no time, or a
   /// time of zero. Above zero; max_cool_down bounds it, too. Checked only if `cool_downs` is set.
-  std::chrono::microseconds default_cool_down = std::chrono::seconds{1};
+  duration default_cool_down = std::chrono::seconds{1};
 
   /// How on_response() reads the vendor's headers.
   feedback_options response_parsing = {};
@@ -106,7 +107,7 @@ struct limiter_options {
   /// refused at one time. Not allowed with count_refused. See docs/local_answers.md.
   std::size_t deny_cache_subjects = 0;
   /// How long a refusal is remembered at most: 1 ms to 1 h.
-  std::chrono::microseconds deny_cache_duration = std::chrono::seconds{1};
+  duration deny_cache_duration = std::chrono::seconds{1};
 
   /// Local units: the most units of one subject that this process takes from the store beforehand;
   /// 0 for none, at most the policy's limit. A record() for which there are local units is answered
@@ -127,7 +128,7 @@ struct limiter_options {
   weir::on_overflow overflow = weir::on_overflow::refuse_new;
 
   /// The waiting time in which a waiter's priority rises by one, evenly. Zero: it never rises.
-  std::chrono::microseconds priority_aging = std::chrono::seconds{1};
+  duration priority_aging = std::chrono::seconds{1};
 
   /// How many replicas must have a count before the call is answered: 0 (the master alone decides)
   /// to 100. Only a Redis store has replicas, on one master, with Sentinels or in a Redis Cluster;
@@ -146,22 +147,22 @@ struct limiter_options {
 struct record_options {
   std::int64_t cost = 1;  ///< units, 1 to max_units
   /// The deadline from now: the time before sending and reconnecting are included. At most 24
-  /// hours: a longer one is cut to that, and a negative one ends now. A memory store answers at
-  /// once and ignores it.
-  std::chrono::microseconds timeout{0};
+  /// hours: a longer one is cut to that. A negative one is error::invalid_duration, here and below.
+  /// A memory store answers at once.
+  duration timeout = {};
 };
 
 /// Options of one acquire().
 struct acquire_options {
   std::int64_t cost = 1;  ///< units, 1 to max_units
-  /// How far ahead the waiter accepts a reservation, counted from the store's answer: 0 to 31 days;
-  /// a value outside is moved to the nearer bound. A later reservation is not made.
-  std::chrono::microseconds max_wait = std::chrono::seconds{10};
+  /// How far ahead the waiter accepts a reservation, counted from the store's answer: 0 or more, at
+  /// most 31 days; a longer one is cut to that. A later reservation is not made.
+  duration max_wait = std::chrono::seconds{10};
 
   /// The deadline of one call to the store, with the time before sending; it does not bound the
   /// wait. If the store is away and certainly reserved nothing, the call is repeated until max_wait
   /// is over, unless on_failure decides (docs/waiting.md).
-  std::chrono::microseconds timeout{0};
+  duration timeout = {};
 
   /// A larger priority goes first among the waiters of one subject and cost that wait through this
   /// limiter and its copies. It has no effect once the queue is as long as max_wait: then bound the
@@ -172,27 +173,27 @@ struct acquire_options {
 /// Options of one fetch().
 struct fetch_options {
   std::int64_t cost = 1;
-  std::chrono::microseconds timeout{0};
+  duration timeout = {};
 };
 
 /// Options of one reset().
 struct reset_options {
-  std::chrono::microseconds timeout{0};
+  duration timeout = {};
 };
 
 /// Options of one refund() or settle().
 struct settle_options {
-  std::chrono::microseconds timeout{0};
+  duration timeout = {};
 };
 
 /// Options of one cool_down().
 struct cool_down_options {
-  std::chrono::microseconds timeout{0};
+  duration timeout = {};
 };
 
 /// Options of one on_response().
 struct response_options {
-  std::chrono::microseconds timeout{0};
+  duration timeout = {};
   /// With limiter_options::sync_remaining_with: the `remaining` of the decision that allowed the
   /// request, if this limiter alone made it and has one tier: of several, `remaining` may be
   /// another's. If the vendor's number is not below it, nothing is sent.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "weir/decision.hpp"
+#include "weir/duration.hpp"
 
 namespace weir {
 
@@ -31,28 +32,28 @@ struct memcached_options {
 
   /// The deadline of a call without its own `timeout`: the time before sending, reconnecting and
   /// repetitions are included. 1 us to 24 h.
-  std::chrono::microseconds timeout = std::chrono::milliseconds{500};
+  duration timeout = std::chrono::milliseconds{500};
   /// The time for resolving, connecting and the first exchange together: 1 ms to 24 h. See
   /// redis_options.
-  std::chrono::milliseconds connect_timeout{2000};
+  duration connect_timeout = std::chrono::milliseconds{2000};
   /// The store gives up a connection if a reply is due and none comes for silence_timeout. An idle
   /// connection gets an `mn` after ping_interval. Each 10 ms to 24 h.
-  std::chrono::milliseconds silence_timeout{2000};
-  std::chrono::milliseconds ping_interval{3000};
+  duration silence_timeout = std::chrono::milliseconds{2000};
+  duration ping_interval = std::chrono::milliseconds{3000};
   /// The back-off between attempts to connect: random between zero and a ceiling that doubles from
   /// min to max. Each 1 ms to 24 h, and max is not less than min.
-  std::chrono::milliseconds backoff_min{20};
-  std::chrono::milliseconds backoff_max{2000};
+  duration backoff_min = std::chrono::milliseconds{20};
+  duration backoff_max = std::chrono::milliseconds{2000};
   /// The circuit breaker of each server, as in redis_options.
   std::size_t breaker_failures = 20;
-  std::chrono::milliseconds breaker_pause{500};
+  duration breaker_pause = std::chrono::milliseconds{500};
 
   /// The most pending calls for each server, 1 to 10^9; a further call gets error::overloaded. A
   /// call with a long subject counts as one more for each KiB of it.
   std::size_t max_pending = 100'000;
 
   /// How long the store polls for replies before it sleeps: 0 to 24 h. See redis_options.
-  std::chrono::microseconds spin_time{0};
+  duration spin_time = {};
 
   /// The largest state of a subject, in bytes: 1,000 to 64,000,000. It must be smaller than the
   /// server's item size (`memcached -I`, 1 MiB by default); a server with smaller items lowers it.
@@ -67,10 +68,10 @@ struct memcached_options {
   /// seconds, and its clock may lag by two more: the store is certain to find a difference only if
   /// it exceeds this value by 4 s. With 0, a limit does not hold among processes whose clocks
   /// differ by more than its policy looks back (docs/memcached.md).
-  std::chrono::milliseconds max_clock_skew{2000};
+  duration max_clock_skew = std::chrono::milliseconds{2000};
   /// How often the store asks a server for its clock, besides at connecting: 100 ms to 24 h. While
   /// the clocks differ too much, it asks every second, or more often if this is shorter.
-  std::chrono::milliseconds clock_check_interval{10'000};
+  duration clock_check_interval = std::chrono::milliseconds{10'000};
 
   /// The clock that decides; the system's if not given. It is called under a lock by any thread of
   /// the store's context, so it must not use the store or throw. For tests: no server's clock

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -10,6 +9,7 @@
 #include <variant>
 
 #include "weir/decision.hpp"
+#include "weir/duration.hpp"
 #include "weir/rate.hpp"
 
 namespace weir {
@@ -27,11 +27,11 @@ enum class anchor : std::uint8_t {
 /// Counts units per window: allowed if count + cost <= limit. Cheap and easily explained. Around
 /// the border of two windows, up to twice the limit can pass.
 struct fixed_window {
-  std::int64_t limit = 0;               ///< 1 to max_units, or unlimited
-  std::chrono::microseconds window{0};  ///< above 0, at most 2^50 us (35 years)
+  std::int64_t limit = 0;  ///< 1 to max_units, or unlimited
+  duration window = {};    ///< above 0, at most 2^50 us (35 years)
   weir::anchor anchor = weir::anchor::first_request;
-  std::chrono::microseconds offset{0};  ///< anchor::epoch only: 0 <= offset < window
-  bool count_refused = false;           ///< refused requests take units, too
+  duration offset = {};        ///< anchor::epoch only: 0 <= offset < window
+  bool count_refused = false;  ///< refused requests take units, too
 
   friend bool operator==(const fixed_window&, const fixed_window&) = default;
 };
@@ -43,8 +43,8 @@ struct fixed_window {
 struct sliding_log {
   /// 1 to max_units, or unlimited (then set a resolution, because the log grows with the traffic).
   std::int64_t limit = 0;
-  std::chrono::microseconds window{0};      ///< above 0, at most 2^50 us
-  std::chrono::microseconds resolution{0};  ///< 0 for exact; else at most the window
+  duration window = {};      ///< above 0, at most 2^50 us
+  duration resolution = {};  ///< 0 for exact; else at most the window
   /// As in fixed_window; the limit is then at most 2^50.
   bool count_refused = false;
 
@@ -58,8 +58,8 @@ struct sliding_window {
   /// 1 to a bound that falls as the window grows (3.4 * 10^9 for a day, 3.5 * 10^6 for 30 days), or
   /// unlimited: then that bound is the largest cost and the largest count.
   std::int64_t limit = 0;
-  std::chrono::microseconds window{0};  ///< above 0, at most 2^48 us (8.9 years)
-  bool count_refused = false;           ///< as in fixed_window
+  duration window = {};        ///< above 0, at most 2^48 us (8.9 years)
+  bool count_refused = false;  ///< as in fixed_window
 
   friend bool operator==(const sliding_window&, const sliding_window&) = default;
 };

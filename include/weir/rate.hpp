@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "weir/duration.hpp"
 #include "weir/error.hpp"
 
 namespace weir {
@@ -16,10 +17,13 @@ namespace weir {
 /// policy rounds a rate to whole microseconds per unit.
 ///
 /// A rate may hold any two numbers. The constructor of a limiter refuses a rate whose count or
-/// period is not positive.
+/// period is not positive. No number converts to a rate, so token_bucket{5, 10} does not compile.
 struct rate {
   std::int64_t count = 0;
-  std::chrono::microseconds period{0};
+  duration period = {};
+
+  constexpr rate() noexcept = default;
+  constexpr rate(std::int64_t units, duration per) noexcept : count(units), period(per) {}
 
   /// Reads "100/s", "5000/day", "10 per 5s", "1 per 10ms", "60/min", "3 / 2 h". The units are us,
   /// ms, s (sec, second), m (min, minute), h (hour), d (day), the longer ones also in the plural,
@@ -53,6 +57,6 @@ template <std::floating_point T>
 rate per_day(T count) = delete;
 
 /// One unit every `interval`.
-constexpr rate every(std::chrono::microseconds interval) noexcept { return {1, interval}; }
+constexpr rate every(duration interval) noexcept { return {1, interval}; }
 
 }  // namespace weir

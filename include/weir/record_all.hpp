@@ -8,20 +8,21 @@
 #include <type_traits>
 #include <utility>
 
+#include "weir/duration.hpp"
 #include "weir/limiter.hpp"
 
 namespace weir {
 
 /// Options of the calls below, except acquire_all().
 struct joint_options {
-  std::chrono::microseconds timeout{0};  ///< as record_options::timeout
+  duration timeout = {};  ///< as record_options::timeout
 };
 
 /// Options of one acquire_all().
 struct joint_acquire_options {
   /// How far ahead the caller accepts a reservation, as acquire_options::max_wait.
-  std::chrono::microseconds max_wait = acquire_options{}.max_wait;
-  std::chrono::microseconds timeout{0};  ///< as acquire_options::timeout
+  duration max_wait = acquire_options{}.max_wait;
+  duration timeout = {};  ///< as acquire_options::timeout
 };
 
 namespace detail {
@@ -203,9 +204,9 @@ struct joint_function {
 ///
 /// **Handler signature.** `void(error_code, decision)`.
 ///
-/// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, `joint_not_supported` (a
-/// Memcached store), `cannot_combine` (the limiters do not meet the conditions above),
-/// operation_aborted, and the store errors of `limiter`.
+/// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cost_exceeds_limit`,
+/// `joint_not_supported` (a Memcached store), `cannot_combine` (the limiters do not meet the
+/// conditions above), operation_aborted, and the store errors of `limiter`.
 ///
 /// **Cancellation** and **thread safety** are as for `limiter`.
 ///
@@ -236,10 +237,10 @@ inline constexpr detail::joint_function<detail::joint_start<detail::record_reque
 ///
 /// **Handler signature.** `void(error_code, decision)`.
 ///
-/// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, `cannot_combine`,
-/// `joint_not_supported`, `cannot_wait` (a limiter has count_refused), `overloaded` (also if
-/// 100,000 callers of this store wait already), operation_aborted, and the store errors of
-/// `limiter`.
+/// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cost_exceeds_limit`,
+/// `cannot_combine`, `joint_not_supported`, `cannot_wait` (a limiter has count_refused),
+/// `overloaded` (also if 100,000 callers of this store wait already), operation_aborted, and the
+/// store errors of `limiter`.
 ///
 /// **Cancellation.** As for limiter::acquire(), but a reservation also waits for answers to other
 /// callers whose keys have the same hash tag. `total` cancels nothing once a reservation was made.
@@ -253,9 +254,9 @@ inline constexpr detail::joint_function<detail::joint_start<detail::acquire_requ
 ///
 /// **Handler signature.** `void(error_code, decision)`.
 ///
-/// **Errors.** `invalid_subject`, `invalid_cost`, `cost_exceeds_limit`, `cannot_combine`,
-/// `joint_not_supported`, operation_aborted, and the store errors of `limiter`. Failure policies
-/// apply as for record_all().
+/// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cost_exceeds_limit`,
+/// `cannot_combine`, `joint_not_supported`, operation_aborted, and the store errors of `limiter`.
+/// Failure policies apply as for record_all().
 ///
 /// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
 /// record_all().
@@ -284,11 +285,11 @@ inline constexpr detail::joint_function<detail::joint_start<detail::fetch_reques
 ///
 /// **Handler signature.** `void(error_code, decision)`.
 ///
-/// **Errors.** `invalid_subject`, `invalid_cost`, `cannot_settle` (other limiters, subjects or
-/// order, more than four limiters, or a changed decision), `joint_not_supported` (a Memcached
-/// store), `cannot_combine` (if the decision took nothing, the limiters must meet the conditions of
-/// record_all()), `settlements_full` (memory and Memcached stores), operation_aborted, and the
-/// store errors of `limiter`. Failure policies do not apply.
+/// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cannot_settle` (other
+/// limiters, subjects or order, more than four limiters, or a changed decision),
+/// `joint_not_supported` (a Memcached store), `cannot_combine` (if the decision took nothing, the
+/// limiters must meet the conditions of record_all()), `settlements_full` (memory and Memcached
+/// stores), operation_aborted, and the store errors of `limiter`. Failure policies do not apply.
 ///
 /// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
 /// record_all().
@@ -307,9 +308,9 @@ inline constexpr detail::joint_function<detail::settlement_start<detail::settle_
 ///
 /// **Handler signature.** `void(error_code, decision)`.
 ///
-/// **Errors.** `invalid_subject`, `cannot_settle`, `cannot_combine`, `joint_not_supported`,
-/// `settlements_full` (memory and Memcached stores), operation_aborted, and the store errors of
-/// `limiter`, as for settle_all(). Failure policies do not apply.
+/// **Errors.** `invalid_subject`, `invalid_duration`, `cannot_settle`, `cannot_combine`,
+/// `joint_not_supported`, `settlements_full` (memory and Memcached stores), operation_aborted, and
+/// the store errors of `limiter`, as for settle_all(). Failure policies do not apply.
 ///
 /// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
 /// record_all().

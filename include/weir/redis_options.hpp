@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "weir/duration.hpp"
+
 namespace weir {
 
 /// Where a server listens.
@@ -93,22 +95,22 @@ struct redis_options {
 
   /// The deadline of a call without its own `timeout`: the time before sending and reconnecting are
   /// included. 1 us to 24 h.
-  std::chrono::microseconds timeout = std::chrono::milliseconds{500};
+  duration timeout = std::chrono::milliseconds{500};
   /// The time for resolving, connecting and the handshakes together: 1 ms to 24 h. The store tries
   /// the addresses of a name one after the other, each for an equal share of the remaining time. If
   /// the name server is slower, the store waits for it over several attempts.
-  std::chrono::milliseconds connect_timeout{2000};
+  duration connect_timeout = std::chrono::milliseconds{2000};
 
   /// The store gives up a connection if a reply is due and no whole reply comes for
   /// silence_timeout, and connects anew, so it notices a dead link in seconds. An idle connection
   /// gets a PING after ping_interval; a Sentinel is asked where the master is. Each 10 ms to 24 h.
-  std::chrono::milliseconds silence_timeout{2000};
-  std::chrono::milliseconds ping_interval{3000};
+  duration silence_timeout = std::chrono::milliseconds{2000};
+  duration ping_interval = std::chrono::milliseconds{3000};
 
   /// The back-off between attempts to connect: random between zero and a ceiling that doubles from
   /// min to max, until a call is served. Each 1 ms to 24 h, and max is not less than min.
-  std::chrono::milliseconds backoff_min{20};
-  std::chrono::milliseconds backoff_max{2000};
+  duration backoff_min = std::chrono::milliseconds{20};
+  duration backoff_max = std::chrono::milliseconds{2000};
 
   /// The circuit breaker. It opens after `breaker_failures` calls in a row without an answer (an
   /// error reply is an answer), if the first of them was made `timeout` ago or earlier. Further
@@ -116,7 +118,7 @@ struct redis_options {
   /// one after each new connection; an answer within `timeout` closes the circuit.
   /// breaker_failures: at most 10^9, 0 for never. breaker_pause: 1 ms to 24 h.
   std::size_t breaker_failures = 20;
-  std::chrono::milliseconds breaker_pause{500};
+  duration breaker_pause = std::chrono::milliseconds{500};
 
   /// The most pending calls, 1 to 10^9; a further call gets error::overloaded. A call with long
   /// subjects counts as one more for each KiB of them.
@@ -127,7 +129,7 @@ struct redis_options {
   /// to a server nearby more than twice as fast, if calls follow each other closely, one thread
   /// runs the context, and it has a core to itself. Otherwise it wastes CPU time, up to a whole
   /// core (docs/performance.md, "A lone caller"). In a cluster, each node's connection polls.
-  std::chrono::microseconds spin_time{0};
+  duration spin_time = {};
 
   /// True if the caller makes every call on the store and its limiters, and runs their handlers'
   /// executors, in one thread or strand. The store then takes no locks.

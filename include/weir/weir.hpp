@@ -3,6 +3,7 @@
 #include "weir/claim.hpp"
 #include "weir/concurrency_limiter.hpp"
 #include "weir/decision.hpp"
+#include "weir/duration.hpp"
 #include "weir/error.hpp"
 #include "weir/feedback.hpp"
 #include "weir/limiter.hpp"

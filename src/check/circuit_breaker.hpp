@@ -18,7 +18,7 @@ class circuit_breaker {
 
   /// With 0 failures it never opens.
   circuit_breaker(std::size_t failures, std::chrono::microseconds timeout,
-                  std::chrono::milliseconds pause)
+                  std::chrono::microseconds pause)
       : threshold_(failures), timeout_(timeout), pause_(pause) {}
 
   /// True if a call may go to the store now.
@@ -56,7 +56,7 @@ class circuit_breaker {
  private:
   std::size_t threshold_;
   std::chrono::microseconds timeout_;
-  std::chrono::milliseconds pause_;
+  std::chrono::microseconds pause_;
   std::size_t in_a_row_ = 0;
   time silent_since_{};  // when the first of these calls was made
   bool open_ = false;

@@ -31,7 +31,7 @@ inline std::chrono::microseconds timeout_of(const check& c,
   using std::chrono::microseconds;
   constexpr std::chrono::hours longest{24};  // far from where time points overflow
   if (c.timeout.count() == 0) return usual;
-  return std::clamp<microseconds>(c.timeout, microseconds{0}, longest);
+  return std::min<microseconds>(c.timeout, longest);
 }
 
 /// True for a check that may wait beyond max_pending: otherwise leases would be lost. Give-backs

@@ -15,6 +15,7 @@ static void start_other(check& c);
 
 void start_check(check& c) {
   if (c.kind == check_kind::record && c.further().empty() && !c.limiter->answers_locally &&
+      c.timeout.count() >= 0 &&
       validate(*c.limiter, c.subject.view(), as<record_request>(c).cost) == error{}) {
     return c.limiter->store->start(c);  // the common case
   }
@@ -39,14 +40,14 @@ bool prepare(check& c) {
   switch (c.kind) {
     case check_kind::acquire: {
       acquire_request& asked = as<acquire_request>(c);
-      asked.max_wait = std::clamp(asked.max_wait, std::chrono::microseconds{0}, longest_max_wait);
+      asked.max_wait = std::min(asked.max_wait, longest_max_wait);
       return false;
     }
     case check_kind::cool_down: {
       cool_down_request& asked = as<cool_down_request>(c);
       const std::chrono::microseconds longest(impl_of(*c.limiter).max_cool_down);
       asked.was_clamped = asked.duration > longest;
-      asked.duration = std::clamp(asked.duration, std::chrono::microseconds{0}, longest);
+      asked.duration = std::min(asked.duration, longest);
       return false;
     }
     case check_kind::settle: {

@@ -92,9 +92,17 @@ error validate_request(const check& c, std::int64_t cost) {
   return c.further().empty() ? error{} : validate_together(c);
 }
 
+bool has_negative_duration(const check& c) {
+  std::chrono::microseconds other{0};
+  if (c.kind == check_kind::acquire) other = as<acquire_request>(c).max_wait;
+  if (c.kind == check_kind::cool_down) other = as<cool_down_request>(c).duration;
+  return std::min(c.timeout, other).count() < 0;
+}
+
 }  // namespace
 
 error validate(const check& c) {
+  if (has_negative_duration(c)) return error::invalid_duration;
   switch (c.kind) {
     case check_kind::record:
     case check_kind::fetch:

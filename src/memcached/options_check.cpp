@@ -38,9 +38,9 @@ std::string fault_of_servers(const memcached_options& o) {
 std::string fault_of(const memcached_options& o) {
   if (std::string fault = fault_of_servers(o); !fault.empty()) return fault;
   if (std::string fault = text::fault_of_connection(o); !fault.empty()) return fault;
-  const std::chrono::microseconds skew = text::in_us(o.max_clock_skew);
+  const std::chrono::microseconds skew = o.max_clock_skew;
   const text::duration_range times[] = {
-      {"clock_check_interval", text::in_us(o.clock_check_interval), std::chrono::milliseconds{100}},
+      {"clock_check_interval", o.clock_check_interval, std::chrono::milliseconds{100}},
       // Zero: the clocks are not compared.
       {"max_clock_skew", skew, skew.count() == 0 ? skew : std::chrono::seconds{1}},
   };

@@ -7,10 +7,8 @@
 namespace weir::policies {
 
 decision cool_down::record(state& s, moment now, units cost) const noexcept {
-  if (duration_ == 0) {
-    if (!s.has_effect(now.clock)) s = {};
-  } else {
-    if (!s.has_effect(now.clock)) s = {};
+  if (!s.has_effect(now.clock)) s = {};
+  if (duration_ > 0) {
     const instant end = std::max(now.clock, s.begin()) + duration_;
     if (end > s.until) s = {end, duration_};
   }

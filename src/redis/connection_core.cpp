@@ -17,7 +17,7 @@ pipeline::options pipeline_options(const redis_options& o, std::size_t replicas)
           .host = o.cluster_seeds.empty() ? std::string() : o.host,
           .replicas = replicas,
           // A WAIT is followed by another one while its calls have time left.
-          .longest_wait = std::max(o.silence_timeout / 2, std::chrono::milliseconds{1})};
+          .longest_wait = std::chrono::floor<std::chrono::milliseconds>(o.silence_timeout / 2)};
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ class pipeline : public detail::pending_checks {
     std::size_t max_keys_per_call = 64;
     std::chrono::microseconds timeout = std::chrono::milliseconds{500};
     std::size_t breaker_failures = 0;
-    std::chrono::milliseconds breaker_pause{500};
+    std::chrono::microseconds breaker_pause = std::chrono::milliseconds{500};
     bool in_cluster = false;   ///< the server is a node of a Redis Cluster
     std::string host = {};     ///< in a cluster: the host of a node that names none
     std::size_t replicas = 0;  ///< how many must have a count before the call is answered

@@ -48,6 +48,10 @@ constexpr description describe(int value) noexcept {
       return {"invalid_cost", group::input,
               "the cost is out of range: pass a whole number from 1 (an actual cost: from 0) to "
               "2^52 - 1"};
+    case error::invalid_duration:
+      return {"invalid_duration", group::input,
+              "a timeout, a max_wait or the length of a cool-down is negative: pass 0 or more, and "
+              "do not call if no time is left"};
     case error::invalid_options:
       return {"invalid_options", group::input,
               "an option is out of range or contradicts another one, or an executor or store is "

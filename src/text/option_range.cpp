@@ -22,11 +22,6 @@ std::string written(std::chrono::microseconds d) {
 
 }  // namespace
 
-std::chrono::microseconds in_us(std::chrono::milliseconds d) noexcept {
-  const std::chrono::milliseconds most = std::chrono::hours{48};
-  return std::clamp(d, -most, most);
-}
-
 std::string first_out_of_range(std::span<const number_range> options) {
   for (const number_range& o : options) {
     if (o.value >= o.low && o.value <= o.high) continue;

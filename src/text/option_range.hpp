@@ -23,9 +23,6 @@ struct duration_range {
   std::chrono::microseconds low;
 };
 
-/// A duration that may be too long for microseconds, moved so that its range is checked right.
-std::chrono::microseconds in_us(std::chrono::milliseconds d) noexcept;
-
 /// The error text for the first option outside its range; empty if all are inside.
 std::string first_out_of_range(std::span<const number_range> options);
 std::string first_out_of_range(std::span<const duration_range> options);
@@ -40,12 +37,12 @@ std::string fault_of_connection(const Options& o) {
   const duration_range times[] = {
       {"timeout", o.timeout, microseconds{1}},
       {"spin_time", o.spin_time, microseconds{0}},
-      {"connect_timeout", in_us(o.connect_timeout), one_ms},
-      {"silence_timeout", in_us(o.silence_timeout), shortest_silence},
-      {"ping_interval", in_us(o.ping_interval), shortest_silence},
-      {"backoff_min", in_us(o.backoff_min), one_ms},
-      {"backoff_max", in_us(o.backoff_max), one_ms},
-      {"breaker_pause", in_us(o.breaker_pause), one_ms},
+      {"connect_timeout", o.connect_timeout, one_ms},
+      {"silence_timeout", o.silence_timeout, shortest_silence},
+      {"ping_interval", o.ping_interval, shortest_silence},
+      {"backoff_min", o.backoff_min, one_ms},
+      {"backoff_max", o.backoff_max, one_ms},
+      {"breaker_pause", o.breaker_pause, one_ms},
   };
   if (std::string fault = first_out_of_range(times); !fault.empty()) return fault;
   if (o.backoff_max < o.backoff_min) return "backoff_max is less than backoff_min";

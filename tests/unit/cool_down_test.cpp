@@ -94,16 +94,14 @@ BOOST_AUTO_TEST_CASE(a_shorter_pause_changes_nothing_and_a_longer_one_prolongs) 
 
 BOOST_AUTO_TEST_CASE(a_pause_of_nothing_is_none_and_asks_how_long_the_present_one_lasts) {
   const limiter l(store, "vendor", ten, listening);
-  for (const microseconds pause : {0us, -5us}) BOOST_TEST(cool_down(l, pause).allowed);
+  BOOST_TEST(cool_down(l, 0us).allowed);
   BOOST_TEST(record(l).allowed);
 
   cool_down(l, 30s);
   now += 10s;
-  for (const microseconds pause : {0us, -5us}) {
-    const decision d = cool_down(l, pause);
-    BOOST_TEST((!d.allowed && d.cooling_down));
-    BOOST_TEST((d.retry_after == 20s));
-  }
+  const decision d = cool_down(l, 0us);
+  BOOST_TEST((!d.allowed && d.cooling_down));
+  BOOST_TEST((d.retry_after == 20s));
   now += 20s;
   BOOST_TEST(cool_down(l, 0us).allowed);
 }

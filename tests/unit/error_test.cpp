@@ -37,6 +37,7 @@ constexpr expectation table[] = {
     WEIR_ERROR(invalid_resource, input),
     WEIR_ERROR(invalid_subject, input),
     WEIR_ERROR(invalid_cost, input),
+    WEIR_ERROR(invalid_duration, input),
     WEIR_ERROR(invalid_options, input),
     WEIR_ERROR(invalid_tls_file, input),
     WEIR_ERROR(cost_exceeds_limit, input),
