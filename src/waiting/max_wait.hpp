@@ -36,14 +36,17 @@ inline decision with_whole_max_wait(decision d, const detail::acquire_request& c
   return d;
 }
 
-/// Turns a reservation's answer `d` into the refusal of a caller whose max_wait ends before a
-/// cool-down, which lasts `left` longer. `d.decided_at` is the time of the refusal.
-inline void refuse_in_cool_down(decision& d, std::chrono::microseconds left,
+/// Turns a reservation's answer `d` into the refusal, `later` than the answer, of a caller whose
+/// max_wait ends before a cool-down, which lasts `left` longer.
+inline void refuse_in_cool_down(decision& d, std::chrono::microseconds later,
+                                std::chrono::microseconds left,
                                 std::chrono::microseconds max_wait) {
+  d.decided_at += later;
+  d.reset_after = std::max(d.reset_after - later, left);
   d.allowed = false;
   d.cooling_down = true;
   d.remaining = 0;
-  d.delay = d.reset_after = {};
+  d.delay = {};
   d.retry_after = std::max(std::chrono::microseconds{1}, left - max_wait);
   d.retry_after += detail::jitter(d.retry_after);
 }

@@ -13,23 +13,26 @@ void reservation_queue::cool_down(time until, time now, orders& out) {
   conclude(now, out);
 }
 
-/// Moves reservations inside the cool-down behind it. If its end is beyond the waiter's max_wait,
-/// refuses the waiter and gives its reservation back.
+/// Gives the reservations inside the cool-down back and makes requests for others: the store knows
+/// what fits behind the cool-down, and refuses the waiters for which that is too late. A
+/// reservation that was requested with the cool-down known, or made by the fallback, is postponed
+/// to its end; if that is too late, the waiter is refused here.
 void reservation_queue::postpone(time now, orders& out) {
   while (!reservations_.empty() && reservations_.begin()->due() < cool_down_until_ &&
          now < cool_down_until_) {
     reservation_request& reservation = *reservations_.begin();
     waiter& w = *reservation.owner;
-    if (cool_down_until_ > w.latest) {
-      // Not withdraw(), which gives back the last reservation: that may lie behind the cool-down.
-      if (reservation.answer.source != source::fallback) returns_.push_back(w.reservation);
-      remove(reservation);
-      tell(w, reservation.refusal_for(w, now, cool_down_until_), out);
+    const bool is_of_store = reservation.answer.source != source::fallback;
+    const bool is_known = reservation.known_cool_down + rules_.same_end >= cool_down_until_;
+    if (is_of_store && !is_known) {
+      request_again(reservation, now, out);
       continue;
     }
-    const bool is_known = reservation.known_cool_down + rules_.same_end >= cool_down_until_;
-    if (!is_known && reservation.answer.source != source::fallback) {
-      request_again(reservation, now, out);
+    if (cool_down_until_ > w.latest) {
+      // Not withdraw(), which gives back the last reservation: that may lie behind the cool-down.
+      if (is_of_store) returns_.push_back(w.reservation);
+      remove(reservation);
+      tell(w, reservation.refusal_for(w, now, cool_down_until_), out);
       continue;
     }
     remove(reservation);

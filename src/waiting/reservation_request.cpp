@@ -39,9 +39,9 @@ decision reservation_request::decision_for(const waiter& w) const noexcept {
 decision reservation_request::refusal_for(const waiter& w, steady_time now,
                                           steady_time until) const {
   decision d = answer;
-  d.decided_at = reserved_time() - std::chrono::floor<microseconds>(due() - postponed_by - now);
   d.receipt = {};
-  refuse_in_cool_down(d, std::chrono::ceil<microseconds>(until - now), w.request().max_wait);
+  refuse_in_cool_down(d, d.delay - std::chrono::floor<microseconds>(due() - postponed_by - now),
+                      std::chrono::ceil<microseconds>(until - now), w.request().max_wait);
   return d;
 }
 

@@ -74,18 +74,16 @@ void sleepers::leave_by_cooled(sleeper& s) {
   });
 }
 
-/// If the reservation lies in a known cool-down, refuses the caller whose max_wait ends before it,
-/// and gets another reservation for any other: see reservation_queue. A reservation that was
-/// requested with the cool-down known, or made by the fallback, is only postponed to the end. True
-/// if the reservation stays as it is.
+/// If the reservation lies in a known cool-down, requests another one, or postpones or refuses it:
+/// see reservation_queue::postpone(). True if the reservation stays as it is.
 bool sleepers::obey_cool_downs(sleeper& s, time now, results& out) {
   const time until = cool_down_of(s.caller);
   if (until <= now || until <= s.due) return true;
-  if (until > s.latest) {
+  if (s.known_cool_down + same_end < until && !from_fallback(s.caller)) {
+    replace(s, now, out);
+  } else if (until > s.latest) {
     refuse(s, now, until);
     out.done.push_back(remove(s, out));
-  } else if (s.known_cool_down + same_end < until && !from_fallback(s.caller)) {
-    replace(s, now, out);
   } else {
     agenda_.put(s, until);
   }
@@ -96,8 +94,8 @@ void sleepers::refuse(sleeper& s, time now, time until) {
   check& c = s.caller;
   give_back(c, s.group);
   decision& d = c.answer;
-  d.decided_at += d.delay - std::chrono::floor<microseconds>(s.reserved - now);
-  refuse_in_cool_down(d, std::chrono::ceil<microseconds>(until - now),
+  refuse_in_cool_down(d, d.delay - std::chrono::floor<microseconds>(s.reserved - now),
+                      std::chrono::ceil<microseconds>(until - now),
                       detail::as<acquire_request>(c).max_wait);
 }
 

@@ -265,8 +265,8 @@ class plain_queue final {
     a.told_at = (d.decided_at + d.delay).time_since_epoch().count();
   }
 
-  /// Turns in a pause, the first one first, wait for its end if they were asked for in it, or are
-  /// given back. Then those who are last ask again, if they have turns for the others.
+  /// Turns in a pause, the first one first, are given back. Then those who are last ask again, if
+  /// they have turns for the others. What was asked for in the pause waits for its end.
   void put_off() {
     if (now >= held_until_) return;
     for (;;) {
@@ -278,7 +278,7 @@ class plain_queue final {
       if (next == none) return;
       ask& a = requests_[index(next)];
       const std::int64_t who = a.whom;
-      if (held_until_ <= at(who).until && a.from_store && a.held_until + same_end_ < held_until_) {
+      if (a.from_store && a.held_until + same_end_ < held_until_) {
         ask_again_for(next);
         continue;
       }

@@ -1,6 +1,4 @@
 // A cool-down and the queue of a subject: what becomes of the reservations that it covers.
-#include <set>
-
 #include "check/pending.hpp"
 #include "queue_fixture.hpp"
 
@@ -132,19 +130,25 @@ BOOST_AUTO_TEST_CASE(
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_cool_down_beyond_ones_patience_is_a_refusal) {
+// It was refused without the store, which knows better how much is used and until when.
+BOOST_AUTO_TEST_CASE(a_waiter_whose_max_wait_ends_before_a_cool_down_is_refused_by_the_store) {
   queue_stage s({});
   s.arrive(0, 2s);
   s.arrive(0, 20s);
   s.reserve_all();
   s.wait(500ms);
+  s.requested();
   s.cool_down(3s);
+  WEIR_TEST_NUMBERS(s.told(), {});
+  WEIR_TEST_NUMBERS(s.returned(), {0, 1});
+  WEIR_TEST_NUMBERS(s.requested(), {1, 0});
+  s.book_in(2, 3s);
+  BOOST_TEST((s.requests[3]->asked.max_wait == 1500ms));
+  s.refuse(3, 1500ms);
   WEIR_TEST_NUMBERS(s.told(), {0});
   const decision& d = s.answer_of(0);
-  BOOST_TEST((!d.allowed && d.cooling_down && d.decided_at == s.clock()));
-  BOOST_TEST((d.retry_after >= 1s && d.retry_after <= 1100ms));  // with jitter
-  WEIR_TEST_NUMBERS(s.returned(), {0, 1});
-  s.book_in(2, 3s);
+  BOOST_TEST((!d.allowed && d.decided_at == s.clock()));
+  BOOST_TEST((d.retry_after == 1s && d.reset_after == 2500ms));
   s.wait(3s);
   WEIR_TEST_NUMBERS(s.told(), {1});
 }
@@ -157,25 +161,36 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_a_cool_down_refuses_leaves_the_others_their_r
   s.reserve_all();
   s.requested();
   s.cool_down(1500ms);
-  WEIR_TEST_NUMBERS(s.told(), {0});
   WEIR_TEST_NUMBERS(s.returned(), {0});
-  WEIR_TEST_NUMBERS(s.requested(), {});
+  WEIR_TEST_NUMBERS(s.requested(), {0});
+  s.refuse(2, 300ms);
+  WEIR_TEST_NUMBERS(s.told(), {0});
   s.wait(2s);
   WEIR_TEST_NUMBERS(s.told(), {1});
 }
 
-// All of them came back in the same microsecond.
-BOOST_AUTO_TEST_CASE(those_whom_a_cool_down_refuses_come_again_at_different_times) {
-  queue_stage s({});
-  for (int i = 0; i < 20; ++i) s.arrive(0, 20s);
-  s.reserve_all();
-  s.cool_down(1min);
-  std::set<std::chrono::microseconds> times;
-  for (std::size_t i = 0; i < 20; ++i) {
-    BOOST_TEST(s.answer_of(i).cooling_down);
-    times.insert(s.answer_of(i).retry_after);
+// Another process has ended the cool-down, or the reservation is the fallback's, which knows none.
+// reset_after was 0.
+BOOST_AUTO_TEST_CASE(a_reservation_that_stays_in_a_known_cool_down_is_refused_here) {
+  for (const auto by : {weir::source::store, weir::source::fallback}) {
+    queue_stage s({});
+    if (by == weir::source::store) s.cool_down(3s);
+    s.arrive(0, 2s);
+    decision d;
+    d.allowed = true;
+    d.source = by;
+    d.decided_at = s.clock();
+    d.delay = 1s;
+    d.reset_after = 5s;
+    s.answer(0, d);
+    if (by == weir::source::fallback) s.cool_down(3s);
+    WEIR_TEST_NUMBERS(s.told(), {0});
+    WEIR_TEST_NUMBERS(s.requested(), {0});
+    const decision& told = s.answer_of(0);
+    BOOST_TEST((!told.allowed && told.cooling_down && told.decided_at == s.clock()));
+    BOOST_TEST((told.retry_after >= 1s && told.retry_after <= 1100ms));  // with jitter
+    BOOST_TEST((told.reset_after == 5s));
   }
-  BOOST_TEST(times.size() > 10u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
