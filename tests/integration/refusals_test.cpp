@@ -175,6 +175,23 @@ BOOST_AUTO_TEST_CASE(of_waiters_whose_max_wait_a_cool_down_outlasts) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(of_a_waiter_in_a_cool_down_that_ends_before_the_bucket_is_full_again) {
+  with_each(cooled, [&](const limiter& l) {
+    crowd c;
+    l.acquire("a", {.max_wait = 36h}, c.caller());
+    fetch(l);
+    run_ready();
+    if (c.answered() > 0) return;  // no bucket: the reservation would be too late
+    const decision before = fetch(l);
+    answer([&](auto h) { l.cool_down("a", 37h, h); });
+    run_until_complete(io, c);
+    const decision after = fetch(l);
+    BOOST_TEST((after.cooling_down && after.used > 0));
+    is_as_told(c[0].d, before, after);
+    ends_as_told(c[0].d, after, 36h);
+  });
+}
+
 BOOST_AUTO_TEST_CASE(of_callers_of_acquire_all_whose_max_wait_a_cool_down_outlasts) {
   on_both([&](const weir::store& store) {
     for (const named_policy& named : policies()) {
