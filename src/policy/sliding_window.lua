@@ -42,6 +42,7 @@ local kept  -- of the key that check() saw last: the line of the grid until whic
 
 local function check(key, checks, write, into, at)
   local index, current, previous, written, at_last, last = 0, 0, 0, 0, 0, 0
+  local is_aligned = false  -- not if another window's length has written the start
   kept = 0
   local stored = pcall('GET', key)
   if stored then
@@ -58,6 +59,7 @@ local function check(key, checks, write, into, at)
          whole(kept) and kept % grid == 0 then
         -- A longer window may bear smaller counts only.
         index, current, previous = floor(start / window), math.min(a, most), math.min(b, most)
+        is_aligned = start == index * window
         if written > 0 then last = start end
       else
         written, at_last, kept = 0, 0, 0
@@ -87,7 +89,7 @@ local function check(key, checks, write, into, at)
   if early then time = last end
   if last < time then at_last = 0 end
   local number = floor(time / window)
-  local fresh = number ~= index or not stored
+  local fresh = number ~= index or not is_aligned
   if number ~= index then
     previous = number == index + 1 and current or 0
     index, current = number, 0

@@ -43,8 +43,9 @@ if start_ >= 0 and start_ < begin_ + 2 * window_ and start_ % 1 == 0 and
   if start_ >= at + window_ then at, left = at + window_, window_ end
   if start_ < at then
     previous_ = start_ >= at - window_ and current_ or 0
-    start_, current_ = at, 0
+    current_ = 0
   end
+  start_ = at
   local weight = previous_ * left
   if weight <= exact then
     weight = weight / window_
@@ -54,7 +55,7 @@ if start_ >= 0 and start_ < begin_ + 2 * window_ and start_ % 1 == 0 and
 end
 @write
 current_ = current_ + pass * cost_
-local ends, text = start_ - start_ % window_ + 2 * window_
+local ends, text = start_ + 2 * window_
 if kept_ < ends then
   line = ends - ends % grid + grid
   text = pack('<dddd', start_, current_, previous_, line)
