@@ -56,7 +56,7 @@ struct receipt {
   std::uint64_t origin = 0;
   /// The units that each of its limiters took.
   std::array<std::int64_t, most_limiters> costs{};
-  /// With several tiers: the time at which the tiers counted it, leaky buckets excepted.
+  /// The time at which its tiers counted it, leaky buckets excepted. 0: after `delay`.
   std::int64_t counted_at = 0;
   /// What the decision left in a bucket: the TAT in microseconds and parts of a microsecond, and
   /// the sum of what had been given back until then.

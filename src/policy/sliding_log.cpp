@@ -58,22 +58,12 @@ sliding_log::sliding_log(const weir::sliding_log& policy) noexcept
       resolution_(policy.resolution.count()),
       count_refused_(policy.count_refused && limit_ != no_limit) {}
 
-instant sliding_log::last_turn(instant newest, const reservations_ahead& ahead) const noexcept {
-  return ahead.written > 0 ? ahead.turn : newest - resolution_;
-}
-
-sliding_log::times sliding_log::times_of(instant newest, const reservations_ahead& ahead,
-                                         moment now) const noexcept {
-  const instant last = last_turn(newest, ahead);
+sliding_log::times sliding_log::times_of(const reservations_ahead& ahead, moment now) noexcept {
   times t;
-  t.passed = std::max(now.clock, ahead.written > 0 ? ahead.written : last);
+  t.passed = std::max(now.clock, ahead.written);
   t.at = std::max(now.when, t.passed);
-  t.turn = std::max(t.at, last);
+  t.turn = std::max(t.at, ahead.turn);
   return t;
-}
-
-sliding_log::times sliding_log::times_of(const state& s, moment now) const noexcept {
-  return times_of(s.empty() ? 0 : s.entries_.back().time, s.ahead_, now);
 }
 
 instant sliding_log::entry_time(instant at) const noexcept {
@@ -83,11 +73,12 @@ instant sliding_log::entry_time(instant at) const noexcept {
 sliding_log::state sliding_log::moved_to(const state& s, instant clock) const {
   state moved;
   if (s.empty()) return moved;
-  const instant last = last_turn(s.entries_.back().time, s.ahead_);
+  const instant own = own_time(s);
+  const instant last = std::max(own, s.ahead_.turn);
   const std::size_t first = first_alive(s, last);
   const std::int64_t base = base_of(s, first);
   const units sum = distance(base, s.entries_.back().total);
-  const instant turn = clock + last - times_of(s, clock).passed;
+  const instant turn = clock + last - own;
   moved.entries_.push_back({entry_time(turn), count_refused_ ? std::min(sum, limit_) : sum});
   moved.ahead_ = reservations_ahead{clock, turn}.after(clock);
   if (moved.ahead_.written > 0) moved.pinned_ = turn;
@@ -170,12 +161,14 @@ decision sliding_log::describe(const times& t, units sum, instant newest, instan
   if (!allowed) d.retry_after = std::chrono::microseconds(std::max(passes, t.turn) - t.at);
   if (sum > 0) d.reset_after = std::chrono::microseconds(newest + window_ - t.at);
   d.decided_at = to_time_point(t.at);
+  // Entered at a newest entry that is later: the receipt says in which step.
+  if (allowed && newest > entry_time(t.turn)) d.receipt.counted_at = newest - resolution_;
   return d;
 }
 
 decision sliding_log::record(state& s, moment now, units cost) const {
   if (is_far_ahead(s, now.clock)) s = moved_to(s, now.clock);
-  const times t = times_of(s, now);
+  const times t = times_of(s.ahead_, now);
   const std::size_t first = first_alive(s, t.turn);
   const bool any = first < s.entries_.size();
   const std::int64_t base = base_of(s, first);
@@ -209,7 +202,7 @@ decision sliding_log::record(state& s, moment now, units cost) const {
 
 decision sliding_log::fetch(const state& s, moment now, units cost) const {
   if (is_far_ahead(s, now.clock)) return fetch(moved_to(s, now.clock), now, cost);
-  const times t = times_of(s, now);
+  const times t = times_of(s.ahead_, now);
   const std::size_t first = first_alive(s, t.turn);
   if (first == s.entries_.size()) return describe(t, 0, 0, 0, t.at == t.turn);
   const std::int64_t base = base_of(s, first);
@@ -247,7 +240,7 @@ bool sliding_log::restore(std::span<const std::int64_t> fields, replay& out) noe
 }
 
 decision sliding_log::record(replay& r, moment now, units cost) const noexcept {
-  const times t = times_of(r.newest, r.ahead, now);
+  const times t = times_of(r.ahead, now);
   const bool allowed = r.sum + cost <= limit_ && t.at == t.turn;
   if (allowed || count_refused_) {
     r.sum = count_refused_ ? r.sum_after : add_up_to(r.sum, cost, max_units);
@@ -258,7 +251,7 @@ decision sliding_log::record(replay& r, moment now, units cost) const noexcept {
 }
 
 decision sliding_log::fetch(const replay& r, moment now, units cost) const noexcept {
-  const times t = times_of(r.newest, r.ahead, now);
+  const times t = times_of(r.ahead, now);
   return describe(t, r.sum, r.newest, r.passes_at, r.sum + cost <= limit_ && t.at == t.turn);
 }
 

@@ -16,14 +16,14 @@ namespace weir::policies {
 /// are binary searches. Requests of one time share an entry.
 ///
 /// With a resolution, a request is entered at the end of its step, or at the newest entry's time if
-/// that is later (written with another resolution). A clock behind the newest entry's time (its
-/// step's beginning) is read as that time; if it is behind by more than a window, the log becomes
-/// one entry of now.
+/// that is later: written with another resolution, or before the clock stepped back. If the clock
+/// is behind the newest entry (its step's beginning) by more than a window, the log becomes one
+/// entry of now.
 ///
 /// Reservations. A reservation is entered at its turn, and nothing else passes before that turn,
 /// because it would count against the reservation. The state then knows the turn of the last
-/// reservation, and when it was written, which is a time that has passed. Entries that are in the
-/// window now are kept, though they will have left it by the last turn.
+/// reservation, and when it was written: a clock behind that time is read as that time. Entries
+/// that are in the window now are kept, though they will have left it by the last turn.
 ///
 /// What is given back leaves the log. If that empties the newest entry, the entry before becomes
 /// the last (with a resolution, with its step's end as turn), and the state keeps the time that had
@@ -82,9 +82,13 @@ class sliding_log {
     if (is_far_ahead(s, clock)) s = moved_to(s, clock);
   }
   bool is_far_ahead(const state& s, instant clock) const noexcept {
-    return times_of(s, clock).passed - clock > window_;
+    return own_time(s) - clock > window_;
   }
-  instant own_time(const state& s) const noexcept { return times_of(s, 0).passed; }
+  /// A time that had passed when the state was written, if this log wrote it.
+  instant own_time(const state& s) const noexcept {
+    if (s.ahead_.written > 0 || s.empty()) return s.ahead_.written;
+    return s.entries_.back().time - resolution_;
+  }
   units in_use(const state& s, instant) const noexcept {
     return s.empty() ? 0 : distance(s.base_, s.entries_.back().total);
   }
@@ -135,9 +139,7 @@ class sliding_log {
   static constexpr std::int64_t modulus = std::int64_t{1} << 52;  // of running totals
 
   static units distance(std::int64_t from, std::int64_t to) noexcept;
-  instant last_turn(instant newest, const reservations_ahead& ahead) const noexcept;
-  times times_of(instant newest, const reservations_ahead& ahead, moment now) const noexcept;
-  times times_of(const state& s, moment now) const noexcept;
+  static times times_of(const reservations_ahead& ahead, moment now) noexcept;
   instant entry_time(instant at) const noexcept;
   state moved_to(const state& s, instant clock) const;
   std::size_t first_alive(const state& s, instant at) const noexcept;

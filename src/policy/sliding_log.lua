@@ -157,12 +157,17 @@ local function check(key, checks, write, into, at)
   if not ours then return not_ours(into, at) end
   local time = now
   if #head > 0 then
-    -- A clock behind the state is read as the state's own time. Reservations come first.
-    if written == 0 then last = newest - resolution end
-    if (written > 0 and written or last) > passed then passed = written > 0 and written or last end
-    moved = passed - clock > window
-    if moved or last > time then time = last end
-    if not moved and passed > time then time = passed end
+    local own = #head == 2 and written == 0 and newest - resolution or written
+    moved = own - clock > window
+    if moved then
+      passed, last = own, last > own and last or own
+      time = last
+    else
+      -- Reservations come first.
+      if written > passed then passed = written end
+      if passed > time then time = passed end
+      if last > time then time = last end
+    end
     alive = #head == 2 and newest > time - window
     if alive then
       if oldest <= time - window then

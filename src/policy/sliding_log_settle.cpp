@@ -7,12 +7,13 @@
 namespace weir::policies {
 
 void sliding_log::give_back(state& s, instant clock, const ticket& t, units cost) const {
+  if (is_far_ahead(s, clock)) return;  // the receipt's time is not this clock's
   const instant time = entry_time(t.counted);
   const auto first = s.entries_.begin() + static_cast<std::ptrdiff_t>(s.first_);
   const auto found = std::partition_point(first, s.entries_.end(),
                                           [&](const entry& e) { return e.time < time; });
   if (found == s.entries_.end() || found->time != time) return;
-  const instant has_passed = times_of(s, clock).passed;
+  const instant has_passed = times_of(s.ahead_, clock).passed;
   if (time <= has_passed - window_) return;  // a longer window of the key may still count it
   const std::int64_t before = found == first ? s.base_ : found[-1].total;
   const units weight = distance(before, found->total);

@@ -74,9 +74,9 @@ local function give_back(key, ticket)
   local head = call('LINDEX', key, '0')
   local written, head_base, last, pinned = read_head(head)
   local newest = entry(key, -1)
-  local passed = written
-  if written == 0 then passed, last = newest - resolution, 0 end
-  if passed < clock then passed = clock end
+  -- The receipt's time is not this clock's.
+  if (written == 0 and newest - resolution or written) - clock > window then return end
+  local passed = written > clock and written or clock
   if stamp <= passed - window then return end  -- a longer window of the key may still count it
 
   local before = last_before(key, 0, length, function(time) return time < stamp end)

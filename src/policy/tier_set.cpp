@@ -51,7 +51,9 @@ decision answer(std::span<const tier<State>> tiers, std::span<const decision> ea
   decision d = combined(each);
   if (d.allowed) {
     append_buckets(d.receipt, tiers, each);
-    d.receipt.counted_at = d.decided_at.time_since_epoch().count();
+    if (d.receipt.counted_at == 0) {
+      d.receipt.counted_at = d.decided_at.time_since_epoch().count();
+    }
   }
   if (d.allowed || d.tier < 0) return d;
   const auto is_cool_down = [](const tier<State>& t) {
@@ -111,10 +113,11 @@ decision combined(std::span<const decision> of) noexcept {
   return result;
 }
 
-/// When an admitted request may go, if there are several leaky buckets: all of them have to count
-/// it at that time. 0 otherwise.
+/// When an admitted request may go, if one of several leaky buckets delays it: all of them have to
+/// count it at that time. 0 otherwise.
 template <class State>
-instant common_start(std::span<const tier<State>> tiers, std::span<const decision> each) {
+instant common_start(std::span<const tier<State>> tiers, std::span<const decision> each,
+                     instant when) {
   instant start = 0;
   std::size_t spaced = 0;
   for (std::size_t i = 0; i < tiers.size(); ++i) {
@@ -123,7 +126,7 @@ instant common_start(std::span<const tier<State>> tiers, std::span<const decisio
     start = std::max(start, turn);
     ++spaced;
   }
-  return spaced > 1 ? start : 0;
+  return spaced > 1 && start > when ? start : 0;
 }
 
 template <class State>
@@ -153,7 +156,7 @@ decision record_all(std::span<const tier<State>> tiers, moment now) {
     tidy(t, now.clock);
     allowed = each.emplace_back(fetch(t, now)).allowed && allowed;
   }
-  const instant start = allowed ? common_start<State>(tiers, each) : 0;
+  const instant start = allowed ? common_start<State>(tiers, each, now.when) : 0;
   for (std::size_t i = 0; i < tiers.size(); ++i) {
     // A tier that refuses is recorded, too: that mends a state far ahead of the clock.
     if (allowed || !each[i].allowed) each[i] = record(tiers[i], now, start);

@@ -64,13 +64,17 @@ class counting : public reference {
   Policy policy_;
   std::int64_t most_;
 
+  /// A time that had passed when the last request was counted.
+  std::int64_t own_time(std::int64_t now) const { return self().read_clock(now); }
+
  private:
+  friend Derived;
   Derived& self() { return static_cast<Derived&>(*this); }
   const Derived& self() const { return static_cast<const Derived&>(*this); }
 
   /// By more than the policy looks back: what is counted then stays in use, but from now on.
   bool set_back(std::int64_t now) const {
-    return self().read_clock(now) - now > policy_.window.count();
+    return self().own_time(now) - now > policy_.window.count();
   }
 
   bool fits(std::int64_t at, std::int64_t cost) const {
@@ -131,7 +135,8 @@ class sliding_log_reference final : public counting<sliding_log_reference, slidi
   /// A request that came when the count was saturated is in use too, though the sum cannot show it.
   bool idle(std::int64_t at) const { return at >= idle_from(); }
 
-  std::int64_t read_clock(std::int64_t now) const {
+  std::int64_t read_clock(std::int64_t now) const { return now; }
+  std::int64_t own_time(std::int64_t now) const {
     return log_.empty() ? now : std::max(now, log_.back().time - policy_.resolution.count());
   }
 
@@ -146,13 +151,14 @@ class sliding_log_reference final : public counting<sliding_log_reference, slidi
   std::int64_t idle_from() const { return log_.back().time + policy_.window.count(); }
 
   void move_to(std::int64_t now) {
-    const std::int64_t sum = in_use(read_clock(now));
+    const std::int64_t sum = in_use(own_time(now));
     log_ = {{counts_from(now), policy_.count_refused ? std::min(sum, limit()) : sum}};
   }
 
   void add(std::int64_t at, std::int64_t cost) {
     std::erase_if(log_, [&](const request& r) { return at - r.time >= policy_.window.count(); });
-    const std::int64_t time = counts_from(at);
+    // Behind a clock that stepped back.
+    const std::int64_t time = std::max(counts_from(at), log_.empty() ? 0 : log_.back().time);
     cost = std::min(cost, most_ - in_use(at));
     if (!log_.empty() && log_.back().time == time) {
       log_.back().cost += cost;
