@@ -95,11 +95,6 @@ meter::state meter::minus(const state& a, const state& b) const noexcept {
   return {a.whole - b.whole - (borrows ? 1 : 0), a.part - b.part + (borrows ? parts_ : 0)};
 }
 
-/// A time that has certainly passed.
-instant meter::passed(const state& s) const noexcept {
-  return s.ahead.written > 0 ? s.ahead.written : difference(s, tolerance_);
-}
-
 /// Rounds up what another rate wrote with other parts, and forgets what was given back once no
 /// receipt can meet it.
 meter::state meter::remembered(state s, instant clock) const noexcept {
@@ -111,7 +106,7 @@ meter::state meter::remembered(state s, instant clock) const noexcept {
 meter::state meter::seen_at(const state& s, instant clock) const noexcept {
   state seen = remembered(s, clock);
   if (!is_far_ahead(s, clock)) return seen;
-  const span early = passed(s) - clock;
+  const span early = own_time(s) - clock;
   seen.whole -= early;
   seen.ahead = reservations_ahead{clock, s.ahead.turn - early}.after(clock);
   // Counted as given back, because earlier receipts have a TAT that lies so much further ahead.
@@ -122,12 +117,13 @@ meter::state meter::seen_at(const state& s, instant clock) const noexcept {
 
 meter::verdict meter::judge(const state& s, moment now, units cost) const noexcept {
   verdict v;
-  v.passed = std::max(now.clock, passed(s));
+  v.passed = std::max(now.clock, s.ahead.written);
   v.at = std::max(now.when, v.passed);
-  const state at{v.at};
-  v.base = later(s, at) ? s : at;
+  const state begin = now.when > v.passed ? earliest(v.at) : state{v.at};
+  v.base = later(s, begin) ? s : begin;
   v.next = plus(v.base, time_of(cost));
-  v.allowed = !later(v.next, plus(at, tolerance_));
+  v.turn = std::max(v.at, rounded_up(v.base));
+  v.allowed = !later(v.next, plus({v.at}, tolerance_));
   return v;
 }
 
@@ -149,7 +145,7 @@ decision meter::describe(const verdict& v, const state& after) const noexcept {
     // The first whole microsecond t with next <= t + tolerance.
     d.retry_after = std::chrono::microseconds(difference(v.next, tolerance_) - v.at);
   } else if (spaced_) {
-    d.delay = std::chrono::microseconds(rounded_up(v.base) - v.at);
+    d.delay = std::chrono::microseconds(v.turn - v.at);
   }
   d.decided_at = to_time_point(v.at);
   return d;
@@ -160,8 +156,9 @@ decision meter::record_from(instant start, state& s, moment now, units cost) con
   verdict v = judge(seen, now, cost);
   const bool waits = rounded_up(v.base) < start;
   if (waits) {
-    v.base = {start};
+    v.base = earliest(start);
     v.next = plus(v.base, time_of(cost));
+    v.turn = start;
   }
   if (v.allowed) admit(seen, v, waits ? start : v.at);
   if (v.allowed || is_far_ahead(s, now.clock)) s = seen;

@@ -23,19 +23,14 @@ namespace weir::policies {
 /// T need not be whole microseconds: with T = interval / parts in lowest terms, a TAT is kept as
 /// whole microseconds and a number of parts, so nothing is lost to rounding.
 ///
-/// The clock. A TAT lies at most burst * T beyond the time at which it was written, so TAT - burst
-/// * T has certainly passed: a clock behind that time is read as that time. If the clock is behind
-/// it by more than another burst * T, the TAT was not written by this clock or not under this
-/// policy: then the bucket counts as full, from now on.
+/// The clock. A TAT more than burst * T ahead of the clock was written before the clock stepped
+/// back, or by a larger or slower bucket: nothing passes until it has come near enough. If it is
+/// more than two burst * T ahead, the bucket counts as full, from now on.
 ///
 /// Reservations. A reservation may move the TAT further than burst * T ahead. The state then knows
-/// the turn of the last reservation, and when it was written: that time has passed, and replaces
-/// TAT - burst * T above.
-///
-/// A state does not say with which burst * T it was written. A smaller bucket takes a state that a
-/// larger bucket filled for one of a clock that stepped back. The state that it then writes may
-/// carry a time that has not passed, too late by at most the difference of both burst * T
-/// (docs/policies.md).
+/// the turn of the last reservation, and when it was written: a clock behind that time is read as
+/// that time, and the bucket counts as full if the clock is behind it by more than burst * T. A
+/// turn is rounded up to a whole microsecond, but the bucket goes on from the exact time.
 class meter {
  public:
   struct state {
@@ -86,9 +81,12 @@ class meter {
   }
 
   bool is_far_ahead(const state& s, instant clock) const noexcept {
-    return passed(s) - clock > tolerance_.whole;
+    return own_time(s) - clock > tolerance_.whole;
   }
-  instant own_time(const state& s) const noexcept { return passed(s); }
+  /// A time that had passed when the state was written, if this bucket wrote it.
+  instant own_time(const state& s) const noexcept {
+    return s.ahead.written > 0 ? s.ahead.written : difference(s, tolerance_);
+  }
   units in_use(const state& s, instant clock) const noexcept {
     const double ahead = static_cast<double>(s.whole - clock) * static_cast<double>(parts_);
     return static_cast<units>(std::ceil(ahead / static_cast<double>(interval_)));
@@ -146,8 +144,9 @@ class meter {
   struct verdict {
     instant passed;  // the clock, or what the state knows to have passed
     instant at;      // the time of the request
-    state base;      // the TAT, not before `at`
+    state base;      // the TAT, not before the request
     state next;      // the TAT if admitted
+    instant turn;    // when a spaced request goes
     bool allowed;
   };
 
@@ -156,6 +155,8 @@ class meter {
 
   static bool later(const state& a, const state& b) noexcept;
   static instant rounded_up(const state& s) noexcept { return s.whole + (s.part > 0 ? 1 : 0); }
+  /// The earliest exact time of a request with that turn: turns are rounded up.
+  state earliest(instant turn) const noexcept { return {parts_ > 1 ? turn - 1 : turn}; }
   /// The first whole microsecond that is not before a - b.
   static instant difference(const state& a, const state& b) noexcept;
 
@@ -169,7 +170,6 @@ class meter {
   state time_of(units cost) const noexcept;
   state plus(const state& a, const state& b) const noexcept;
   state minus(const state& a, const state& b) const noexcept;
-  instant passed(const state& s) const noexcept;
   state remembered(state s, instant clock) const noexcept;
   state seen_at(const state& s, instant clock) const noexcept;
   void undo(state& s, const ticket& t, const state& step, instant has_passed) const noexcept;
@@ -187,42 +187,34 @@ class meter {
 
 inline bool meter::record_plain(instant& tat, instant now, units cost) const noexcept {
   const span burst = tolerance_.whole;
-  // A clock behind the state is read as the state's own time.
-  const instant has_passed = tat - burst;
-  instant at = now;
-  if (has_passed > now) {
-    if (has_passed - now > burst) {  // not written by this clock: the bucket is full from now on
-      tat = now + burst;
-      return false;
-    }
-    at = has_passed;
+  const instant next = (tat > now ? tat : now) + cost * interval_;
+  if (next <= now + burst) {
+    tat = next;
+    return true;
   }
-  const instant next = (tat > at ? tat : at) + cost * interval_;
-  if (next > at + burst) return false;
-  tat = next;
-  return true;
+  if (tat - now > 2 * burst) tat = now + burst;  // far ahead: the bucket is full from now on
+  return false;
 }
 
 /// record_from() in few steps, for a state that is a TAT alone and not far ahead.
 inline void meter::record_plain(decision& d, state& s, instant now, units cost) const noexcept {
   const span burst = tolerance_.whole;
-  const instant at = std::max(now, s.whole - burst);
-  const instant base = std::max(s.whole, at);
+  const instant base = std::max(s.whole, now);
   const instant next = base + cost * interval_;
-  const bool allowed = next <= at + burst;
+  const bool allowed = next <= now + burst;
   const instant tat = allowed ? next : base;
   d.allowed = allowed;
   d.limit = burst_;
-  d.remaining = std::max<instant>(0, at + burst - tat) / interval_;
+  d.remaining = std::max<instant>(0, now + burst - tat) / interval_;
   d.used = burst_ - d.remaining;
-  d.reset_after = std::chrono::microseconds(tat - at);
-  d.decided_at = to_time_point(at);
+  d.reset_after = std::chrono::microseconds(tat - now);
+  d.decided_at = to_time_point(now);
   if (allowed) {
     s.whole = next;
-    if (spaced_) d.delay = std::chrono::microseconds(base - at);
+    if (spaced_) d.delay = std::chrono::microseconds(base - now);
     d.receipt.buckets[0].whole = next;
   } else {
-    d.retry_after = std::chrono::microseconds(next - burst - at);
+    d.retry_after = std::chrono::microseconds(next - burst - now);
   }
 }
 

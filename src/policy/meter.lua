@@ -46,28 +46,30 @@ local function check(key, checks, write, into, at)
   into[at + 3], into[at + 4] = last_turn, returned
   if tat == foreign then return 0 end
 
-  -- A clock behind the state is read as the state's own time; far behind it, the bucket counts as
-  -- full from now on.
-  local passed = written
-  if written == 0 then passed = tat - burst + (part > burst_part and 1 or 0) end
-  local moved = passed - clock > burst
+  -- Far ahead of the clock, the bucket counts as full from now on.
+  local early = written - clock
+  if written == 0 then early = tat - burst + (part > burst_part and 1 or 0) - clock end
+  local moved = early > burst
   if moved then
     -- Counted as given back, because earlier receipts have a TAT that lies so much further ahead.
-    local early = passed - clock
     tat, last_turn, upto = tat - early, last_turn - early, clock + 2 * burst
     returned = returned > no_limit - early and no_limit or returned + early
   end
-  if moved or passed < clock then passed = clock end
-  local time = now > passed and now or passed
+  local passed = not moved and written > clock and written or clock
+  local time, begin = passed, passed
+  if now > passed then
+    -- The earliest exact time of a request with that turn: turns are rounded up.
+    time, begin = now, parts > 1 and now - 1 or now
+  end
 
-  local fresh = tat < time
+  local fresh = tat < begin
   -- A kernel writes neither 007 nor 1e3.
   if stored and plain and not string.find(stored, '^[1-9]%d*$') then
     into[at] = foreign
     return 0
   end
   local next, next_part = tat, part
-  if fresh then next, next_part = time, 0 end
+  if fresh then next, next_part = begin, 0 end
   local last = time + burst
   local admitted = 0
   if parts == 1 then

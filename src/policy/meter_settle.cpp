@@ -9,7 +9,7 @@ namespace weir::policies {
 void meter::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
   // If the clock was set back, the receipt's times are not this clock's.
   if (t.left.whole == 0 || is_far_ahead(s, clock)) return;
-  const instant has_passed = std::max(clock, passed(s));
+  const instant has_passed = std::max(clock, s.ahead.written);
   const state found = remembered(s, clock);
   state seen = found;
   const span since = seen.returned - t.left.returned;
@@ -38,8 +38,9 @@ void meter::undo(state& s, const ticket& t, const state& step, instant has_passe
       last_turn = before.ahead.turn;
     }
   }
-  const state least{std::max(has_passed, last_turn)};
-  if (later(least, rest)) rest = least;
+  // The exact last turn may lie up to a microsecond before.
+  const instant least = std::max(has_passed, last_turn);
+  if (rounded_up(rest) < least) rest = {least};
   if (!later(s, rest)) return;  // after a charge, the last turn may be later by a part
   s.whole = rest.whole;
   s.part = rest.part;

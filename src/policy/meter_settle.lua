@@ -34,18 +34,19 @@ local function store(key, tat, part, passed, last_turn, returned, upto)
   call('SET', key, text, 'PX', ttl_on_grid(ends))
 end
 
-local function passed_by(tat, part, written)
+-- How far a time that had passed when the state was written lies ahead of the clock.
+local function early_by(tat, part, written)
   local passed = written
   if written == 0 then passed = tat - burst + (part > burst_part and 1 or 0) end
-  return passed
+  return passed - clock
 end
 
 local function give_back(key, ticket)
   local left, left_part, known = ticket[1], ticket[2], ticket[3]
   local tat, part, written, last_turn, returned, upto = load(key)
   if refusal or tat == foreign or tat == 0 or not left then return end
-  local passed = math.max(passed_by(tat, part, written), clock)
-  if passed - clock > burst or up(tat, part) <= passed then return end
+  local passed = math.max(written, clock)
+  if early_by(tat, part, written) > burst or up(tat, part) <= passed then return end
   local since = returned - known
   if since < 0 or returned == no_limit then return end
   if tat + since == left and part == left_part and not (ticket.spaced and since > 0) then
@@ -56,7 +57,7 @@ local function give_back(key, ticket)
       rest, rest_part, last_turn = ticket[4] - since, ticket[5], ticket[7]
     end
     local least = math.max(passed, last_turn)
-    if least > rest then rest, rest_part = least, 0 end
+    if least > up(rest, rest_part) then rest, rest_part = least, 0 end
     if not later(tat, part, rest, rest_part) then return end
     tat, part = rest, rest_part
   elseif not ticket.spaced then
@@ -79,14 +80,14 @@ end
 local function load_now(key)
   local tat, part, written, last_turn, returned, upto = load(key)
   if refusal or tat == foreign then return foreign end
-  local passed = passed_by(tat, part, written)
-  local early = passed - clock
+  local passed = math.max(written, clock)
+  local early = early_by(tat, part, written)
   if early > burst then
     tat, last_turn, upto = tat - early, last_turn - early, clock + 2 * burst
     returned = math.min(returned, no_limit - early) + early
     if last_turn <= clock then last_turn = 0 end
   end
-  if early > burst or passed < clock then passed = clock end
+  if early > burst then passed = clock end
   if tat < passed then tat, part = passed, 0 end
   return tat, part, passed, last_turn, returned, upto
 end

@@ -15,7 +15,7 @@ struct tally {
   std::int64_t decisions = 0;  // equal checks that travelled together count one by one
   std::int64_t refused = 0;
   std::int64_t fetched = 0;
-  std::int64_t clamped = 0;  // the clock was behind the state
+  std::int64_t behind = 0;  // the clock had stepped back
 };
 
 /// Runs random traces through the reference model, the kernel in C++ and, if there is a client, the

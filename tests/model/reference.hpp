@@ -19,6 +19,10 @@ class reference {
   /// The verdict that record would give, with the figures of the state as it stands.
   virtual decision fetch(std::int64_t now, std::int64_t cost) const = 0;
 
+  /// The request has a reservation for that time, which has been rounded up: a bucket counts it up
+  /// to a microsecond earlier, so that it does not take the rounding for idle time.
+  virtual void reserve(std::int64_t turn, std::int64_t cost) { record(turn, cost); }
+
   /// The request just recorded goes out at `start`: another policy delays it until then. What comes
   /// behind it in a queue waits for its end.
   virtual void delay_until(std::int64_t /*start*/, std::int64_t /*cost*/, decision& /*said*/) {}

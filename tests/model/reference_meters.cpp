@@ -15,7 +15,6 @@ time_point on_clock(std::int64_t at) { return time_point(microseconds(at)); }
 // 1/period, times as multiples of 1/count microseconds. 2^53 us * 2^52 units fit 128 bits.
 
 wide ceil_div(wide a, wide b) { return a / b + (a % b > 0); }
-wide floor_div(wide a, wide b) { return a / b - (a % b < 0); }
 microseconds whole_us(wide a, wide b) {
   return microseconds(static_cast<std::int64_t>(ceil_div(std::max<wide>(a, 0), b)));
 }
@@ -37,22 +36,37 @@ class metering : public reference {
     return d;
   }
 
+  void reserve(std::int64_t turn, std::int64_t cost) override {
+    static_cast<Derived&>(*this).take(earliest(turn), cost);
+  }
+
+ protected:
+  explicit metering(const rate& r) : is_whole_(r.period.count() % r.count == 0) {}
+
+  std::int64_t earliest(std::int64_t turn) const { return is_whole_ ? turn : turn - 1; }
+
  private:
   /// A clock behind by more than the bucket takes to fill: it counts as full, from now on.
   void settle(std::int64_t now) {
     Derived& self = static_cast<Derived&>(*this);
-    const std::int64_t ahead = self.read_clock(now) - now;
+    const std::int64_t ahead = self.own_time(now) - now;
     if (ahead > self.filling_time()) self.move_back(ahead);
   }
+
+  bool is_whole_;
 };
 
 class token_bucket_reference final : public metering<token_bucket_reference> {
  public:
   explicit token_bucket_reference(const token_bucket& p)
-      : capacity_(p.capacity), count_(p.refill.count), period_(p.refill.period.count()) {}
+      : metering(p.refill),
+        capacity_(p.capacity),
+        count_(p.refill.count),
+        period_(p.refill.period.count()) {}
 
+  std::int64_t read_clock(std::int64_t now) const { return now; }
   /// There was never less than nothing in the bucket: a clock that says so is behind.
-  std::int64_t read_clock(std::int64_t now) const {
+  std::int64_t own_time(std::int64_t now) const {
     return last_ ? std::max(now, *last_ - static_cast<std::int64_t>(tokens_ / count_)) : now;
   }
   std::int64_t filling_time() const {
@@ -68,8 +82,7 @@ class token_bucket_reference final : public metering<token_bucket_reference> {
     d.decided_at = on_clock(at);
     d.allowed = want <= have;
     if (d.allowed) {
-      tokens_ = have - want;
-      last_ = at;
+      take(at, cost);
     } else {
       d.retry_after = whole_us(want - have, count_);
     }
@@ -77,8 +90,13 @@ class token_bucket_reference final : public metering<token_bucket_reference> {
     return d;
   }
 
+  void take(std::int64_t at, std::int64_t cost) {
+    tokens_ = tokens_at(at) - wide{cost} * period_;
+    last_ = at;
+  }
+
   void figures(std::int64_t at, decision& d) const {
-    d.remaining = static_cast<std::int64_t>(tokens_at(at) / period_);
+    d.remaining = static_cast<std::int64_t>(std::max<wide>(0, tokens_at(at)) / period_);
     d.used = capacity_ - d.remaining;
     d.reset_after = whole_us(wide{capacity_} * period_ - tokens_at(at), count_);
   }
@@ -97,10 +115,14 @@ class token_bucket_reference final : public metering<token_bucket_reference> {
 class leaky_bucket_reference final : public metering<leaky_bucket_reference> {
  public:
   explicit leaky_bucket_reference(const leaky_bucket& p)
-      : capacity_(p.capacity), count_(p.leak.count), period_(p.leak.period.count()) {}
+      : metering(p.leak),
+        capacity_(p.capacity),
+        count_(p.leak.count),
+        period_(p.leak.period.count()) {}
 
+  std::int64_t read_clock(std::int64_t now) const { return ahead_ ? std::max(now, *last_) : now; }
   /// There was never more in the bucket than it holds: a clock that says so is behind.
-  std::int64_t read_clock(std::int64_t now) const {
+  std::int64_t own_time(std::int64_t now) const {
     if (ahead_) return std::max(now, *last_);
     const wide room = wide{capacity_} * period_ - level_;
     return last_ ? std::max(now, *last_ - static_cast<std::int64_t>(room / count_)) : now;
@@ -124,14 +146,18 @@ class leaky_bucket_reference final : public metering<leaky_bucket_reference> {
     d.allowed = after <= full;
     if (d.allowed) {
       d.delay = whole_us(level, count_);
-      level_ = after;
-      last_ = at;
-      forget_turn();
+      take(at, cost);
     } else {
       d.retry_after = whole_us(after - full, count_);
     }
     figures(at, d);
     return d;
+  }
+
+  void take(std::int64_t at, std::int64_t cost) {
+    level_ = level_at(at) + wide{cost} * period_;
+    last_ = at;
+    forget_turn();
   }
 
   void figures(std::int64_t at, decision& d) const {
@@ -146,7 +172,7 @@ class leaky_bucket_reference final : public metering<leaky_bucket_reference> {
     const std::int64_t at = d.decided_at.time_since_epoch().count();
     if (at + d.delay.count() >= start) return;
     d.delay = microseconds(start - at);
-    level_ = wide{start - at} * count_ + wide{cost} * period_;
+    level_ = wide{earliest(start) - at} * count_ + wide{cost} * period_;
     ahead_ = std::max(ahead_.value_or(start), start);
     figures(at, d);
   }
@@ -169,10 +195,11 @@ class leaky_bucket_reference final : public metering<leaky_bucket_reference> {
 class gcra_reference final : public metering<gcra_reference> {
  public:
   explicit gcra_reference(const gcra& p)
-      : burst_(p.burst), count_(p.rate.count), period_(p.rate.period.count()) {}
+      : metering(p.rate), burst_(p.burst), count_(p.rate.count), period_(p.rate.period.count()) {}
 
+  std::int64_t read_clock(std::int64_t now) const { return now; }
   /// No TAT is ever written further ahead than the tolerance.
-  std::int64_t read_clock(std::int64_t now) const {
+  std::int64_t own_time(std::int64_t now) const {
     if (!arrival_) return now;
     const wide passed = ceil_div(*arrival_ - wide{burst_} * period_, count_);
     return std::max(now, static_cast<std::int64_t>(passed));
@@ -190,7 +217,7 @@ class gcra_reference final : public metering<gcra_reference> {
     d.decided_at = on_clock(at);
     d.allowed = next - wide{at} * count_ <= tolerance;
     if (d.allowed) {
-      arrival_ = next;
+      take(at, cost);
     } else {
       d.retry_after = whole_us(next - tolerance - wide{at} * count_, count_);
     }
@@ -198,9 +225,14 @@ class gcra_reference final : public metering<gcra_reference> {
     return d;
   }
 
+  void take(std::int64_t at, std::int64_t cost) {
+    arrival_ = arrival_at(at) + wide{cost} * period_;
+  }
+
   void figures(std::int64_t at, decision& d) const {
     const wide ahead = arrival_at(at) - wide{at} * count_;
-    d.remaining = static_cast<std::int64_t>(floor_div(wide{burst_} * period_ - ahead, period_));
+    const wide room = std::max<wide>(0, wide{burst_} * period_ - ahead);
+    d.remaining = static_cast<std::int64_t>(room / period_);
     d.used = burst_ - d.remaining;
     d.reset_after = whole_us(ahead, count_);
   }

@@ -23,6 +23,13 @@ using reservation = expected_reservations::reservation;
 
 std::int64_t ceil_div(wide a, wide b) { return static_cast<std::int64_t>(a / b + (a % b > 0)); }
 
+/// From when on a bucket counts a reservation, in 1/count microseconds. A turn has been rounded up,
+/// and the bucket does not take that for idle time.
+wide earliest(std::int64_t now, std::int64_t turn, wide count, wide unit) {
+  const bool is_rounded = turn > now && unit % count != 0;
+  return (turn - (is_rounded ? 1 : 0)) * count;
+}
+
 /// token_bucket and gcra, by the time at which the bucket would be full. Times as multiples of
 /// 1/count microseconds, so that all of them are whole.
 ///
@@ -40,7 +47,7 @@ class bucket final : public expected_reservations::tier {
   }
 
   void book(std::int64_t now, const reservation& b) override {
-    const wide after = std::max(full_, b.turn * count_) + b.cost * unit_;
+    const wide after = std::max(full_, earliest(now, b.turn, count_, unit_)) + b.cost * unit_;
     taken_.push_back({full_, after, returned_, last_turn_});
     full_ = after;
     last_turn_ = std::max(last_turn_ > now ? last_turn_ : 0, b.turn);
@@ -52,7 +59,9 @@ class bucket final : public expected_reservations::tier {
     const wide since = returned_ - t.returned;
     if (full_ + since == t.after) {
       last_turn_ = t.last_turn_before;
-      full_ = std::max(t.before - since, wide{std::max(now, last_turn_)} * count_);
+      full_ = t.before - since;
+      const std::int64_t least = std::max(now, last_turn_);
+      if (ceil_div(full_, count_) < least) full_ = least * count_;
       return;
     }
     const wide back = std::min(wide{b.cost} * unit_,
@@ -84,8 +93,9 @@ class queue final : public expected_reservations::tier {
     const std::int64_t turn = std::max(now, ceil_div(end_, count_));
     return {turn, turn};
   }
-  void book(std::int64_t, const reservation& b) override {
-    taken_.push_back({end_, b.turn * count_ + b.cost * unit_});
+  void book(std::int64_t now, const reservation& b) override {
+    const wide begin = std::max(end_, earliest(now, b.turn, count_, unit_));
+    taken_.push_back({end_, begin + b.cost * unit_});
     end_ = taken_.back().end;
   }
   void give_back(std::int64_t, std::size_t number, const reservation&) override {
