@@ -16,12 +16,11 @@ using namespace weir::test::giving_back;
 using policies::any_state;
 using policies::instant;
 
-void check_traces(limiters which, bool spaced, bool steps_back, std::uint32_t stream,
-                  clock_read_late late = clock_read_late::never) {
+void check_traces(limiters which, bool spaced, bool steps_back, std::uint32_t stream) {
   test::random_source random(test::run_seed(), stream);
   std::int64_t taken = 0, reserved = 0, returned = 0, came_back = 0, mixed = 0;
   for (int steps = 0; steps < steps_wanted / 4; steps += steps_per_trace) {
-    trace t(random, which, spaced, steps_back, late);
+    trace t(random, which, spaced, steps_back);
     t.run();
     taken += t.taken;
     reserved += t.reserved;
@@ -84,10 +83,6 @@ BOOST_AUTO_TEST_CASE(nothing_is_minted_in_a_group) {
 
 BOOST_AUTO_TEST_CASE(nothing_is_minted_among_limiters_of_other_rates) {
   check_traces(limiters::of_any_rates, false, false, 912);
-}
-
-BOOST_AUTO_TEST_CASE(a_clock_that_a_small_bucket_reads_late_mints_no_more_than_their_difference) {
-  check_traces(limiters::of_any_rates, false, false, 915, clock_read_late::sometimes);
 }
 
 BOOST_AUTO_TEST_CASE(a_clock_that_steps_back_mints_no_more_than_the_step) {

@@ -49,26 +49,16 @@ struct request {
 
 enum class limiters { one, of_equal_rates, of_any_rates };
 
-/// A state does not say how large the bucket was that wrote it. A small bucket takes what a large
-/// one has filled for a clock that stepped back, and reads the clock later than it is. If it books
-/// a turn or is charged then, the state keeps that time, and every bucket on it lets up to the
-/// difference of their sizes more pass.
-enum class clock_read_late { never, sometimes };
-
 class trace {
  public:
-  trace(test::random_source& random, limiters which, bool spaced, bool steps_back,
-        clock_read_late late)
-      : random_(random),
-        steps_back_(steps_back),
-        keeps_to_the_clock_(which == limiters::of_any_rates && late == clock_read_late::never) {
+  trace(test::random_source& random, limiters which, bool spaced, bool steps_back)
+      : random_(random), steps_back_(steps_back) {
     const std::size_t count = random.one_in(2) ? 1 : static_cast<std::size_t>(random.between(2, 3));
     for (std::size_t i = 0; i < count; ++i) {
       shape& s = bases_.emplace_back(random_meter(spaced && random.one_in(3)));
       // A part of a microsecond is of one rate only.
       if (which == limiters::of_any_rates) s.count = 1;
       states_.emplace_back(policies::meter::state{});
-      largest_.push_back(s);
     }
     const std::int64_t askers = which == limiters::one ? 1 : random.between(2, 3);
     for (std::int64_t a = 0; a < askers; ++a) {
@@ -78,7 +68,6 @@ class trace {
           continue;  // a group: one asks less than the other
         shape s = bases_[i];
         if (a > 0 && which == limiters::of_any_rates) s = of_another_rate(bases_[i]);
-        if (late == clock_read_late::sometimes && s.size() > largest_[i].size()) largest_[i] = s;
         one.kernels.emplace_back(policies::meter(s.count, s.period, s.burst, s.spaced));
         one.states.push_back(i);
         text_ += s.text() + (a > 0 ? "' " : " ");
@@ -111,7 +100,6 @@ class trace {
   struct shape {
     std::int64_t count, period, burst;
     bool spaced;
-    std::int64_t size() const { return burst * period / count; }
     std::string text() const {
       return std::to_string(burst) + " at " + std::to_string(count) + " per " +
              std::to_string(period) + (spaced ? "us spaced" : "us");
@@ -176,7 +164,6 @@ class trace {
     request r{};
     const asker& a = some_asker(r.by);
     r.costs = some_costs(a);
-    if (reads_too_late(a)) return;
     const auto asked = a.tiers(states_, r.costs);
     r.found = policies::found_in(asked, now_);
     r.said = policies::reserve_all<any_state>(asked, now_, random_.magnitude(50 * step_size_));
@@ -192,7 +179,6 @@ class trace {
     request r{};
     const asker& a = some_asker(r.by);
     r.costs = some_costs(a);
-    if (reads_too_late(a)) return;
     policies::settle_all(a.tiers(states_, negated(r.costs)), now_, {});
     r.clock = r.turn = now_;
     r.charged = r.is_settled = true;
@@ -212,7 +198,7 @@ class trace {
       for (std::int64_t& cost : costs) cost = random_.between(1, cost);
     }
     request charged{};
-    const bool mixes = r.turn == r.clock && random_.one_in(3) && !reads_too_late(askers_[r.by]);
+    const bool mixes = r.turn == r.clock && random_.one_in(3);
     if (mixes) charged = charge_some(r, costs);
     const auto tiers = askers_[r.by].tiers(states_, costs);
     const auto before = sums();
@@ -239,17 +225,6 @@ class trace {
     return more;
   }
 
-  /// Whether a turn or a charge of the asker would make others read the clock late, in a trace
-  /// where that must not be.
-  bool reads_too_late(const asker& a) {
-    if (!keeps_to_the_clock_) return false;
-    for (const auto& one : a.tiers(states_, std::vector<std::int64_t>(a.kernels.size(), 1))) {
-      const decision d = policies::fetch_all<any_state>({&one, 1}, now_);
-      if (d.decided_at > policies::to_time_point(now_)) return true;
-    }
-    return false;
-  }
-
   static std::vector<std::int64_t> negated(std::vector<std::int64_t> costs) {
     for (std::int64_t& cost : costs) cost = -cost;
     return costs;
@@ -270,7 +245,7 @@ class trace {
         const asker& a = askers_[r.by];
         for (std::size_t k = 0; k < a.kernels.size(); ++k) {
           if (a.states[k] != i || r.costs[k] == 0) continue;
-          const policies::kernel lax = with_slack(a.kernels[k], i);
+          const policies::kernel lax = with_slack(a.kernels[k]);
           const policies::tier<any_state> one[] = {
               {&lax, &s, r.charged ? -r.costs[k] : r.costs[k]}};
           if (r.charged) {
@@ -292,17 +267,14 @@ class trace {
     }
   }
 
-  /// A clock that has stepped back is known to have, as far as the state tells: by that much, a
-  /// request may come too early. So it may by the difference of two buckets, if the clock is read
-  /// late.
-  policies::kernel with_slack(const policies::kernel& k, std::size_t state) const {
-    const std::int64_t early = behind_ + largest_[state].size() - bases_[state].size();
-    if (early == 0) return k;
+  /// By as much as the clock has stepped back, a request may come too early.
+  policies::kernel with_slack(const policies::kernel& k) const {
+    if (behind_ == 0) return k;
     const auto& m = std::get<policies::meter>(k);
     const auto constants = m.arguments(1);
     const auto unit = constants.values();
     const std::int64_t parts = unit[2], interval = unit[3] * parts + unit[4];
-    return policies::meter(parts, interval, m.limit() + early * parts / interval + 1, false);
+    return policies::meter(parts, interval, m.limit() + behind_ * parts / interval + 1, false);
   }
 
   [[noreturn]] void fail(const std::string& what) const {
@@ -312,9 +284,7 @@ class trace {
 
   test::random_source& random_;
   const bool steps_back_;
-  const bool keeps_to_the_clock_;
   std::vector<shape> bases_;
-  std::vector<shape> largest_;  // of each state, if the clock may be read late; else the base
   std::vector<asker> askers_;
   std::vector<any_state> states_;
   std::vector<request> all_;
