@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "check/detached_check.hpp"
+#include "check/store_backend.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "support/run.hpp"
 
