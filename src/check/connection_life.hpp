@@ -9,6 +9,7 @@
 
 #include "check/backoff.hpp"
 #include "check/check_list.hpp"
+#include "check/lateness.hpp"
 #include "weir/error.hpp"
 
 namespace weir::detail {
@@ -59,6 +60,7 @@ template <class Core, class Pipeline, class Options>
 class connection_life : public connection_states {
  public:
   using time = typename Pipeline::time;
+  using duration = typename time::duration;
 
   // For callers; see the pipeline.
   void cancel(check& c, cancel_scope scope) { pipeline_.cancel(c, scope); }
@@ -84,16 +86,12 @@ class connection_life : public connection_states {
 
   // For the driver.
 
-  /// Called when a caller has added or cancelled a check.
-  void woken(time now) {
-    if (pipeline_.replies_due() == 0 || !is_overdue(now)) on_time(now);
-  }
   actions next(time now);
   /// True if next() would return an action other than a read; cheap.
-  bool has_actions(time now) const noexcept {
+  bool has_actions() const noexcept {
     return open_wanted_ || close_wanted_ || (is_closing() && may_stop_ && pipeline_.is_idle()) ||
            (state_ == state::greeting && !writing_ && greeting_wanted_) ||
-           (state_ == state::ready && !writing_ && pipeline_.wants_write() && !is_overdue(now));
+           (state_ == state::ready && !writing_ && pipeline_.wants_write());
   }
   /// Reports the end of an open. Zero: connected. tls_failed fails all checks until there is a
   /// connection. Other errors (closed_by_peer, host_not_found, connection_refused,
@@ -103,12 +101,18 @@ class connection_life : public connection_states {
   /// Reports the end of a write. `bytes`: how many were passed to the system, also if the write
   /// failed.
   void written(bool ok, std::size_t bytes, time now);
-  /// When to call on_time(), from a timer; time::max(): never.
+  /// When to call on_time(); time::max(): never.
   time wakeup() const noexcept {
     if (state_ == state::stopped) return time::max();
     return std::min({alarm_, pipeline_.wakeup(), is_closing() ? give_up_ : time::max()});
   }
+  /// Called when that time has come, and when a caller has added or cancelled a check.
   void on_time(time now);
+  /// Called before each other event: replies that have come while the process stood still must not
+  /// look slow, and the calls that wait for them must not expire.
+  void before_event(time now) {
+    if (lateness(wakeup(), now).count() > 0) on_time(now);
+  }
 
   state current() const noexcept { return state_; }
   const Pipeline& line() const noexcept { return pipeline_; }
@@ -127,7 +131,7 @@ class connection_life : public connection_states {
     was_ready_ = true;
     ready_at_ = now;
     last_answer_ = now;
-    stood_still_ = false;
+    put_off_ = false;
   }
   /// Lets the pipeline read, and notes whether the server serves: only a complete, expected reply
   /// shows that.
@@ -137,7 +141,7 @@ class connection_life : public connection_states {
     const auto stream = read();
     if (pipeline_.replies_due() < due) {
       last_answer_ = now;
-      stood_still_ = false;
+      put_off_ = false;
     }
     if (pipeline_.has_served()) backoff_.reset();
     return stream;
@@ -156,9 +160,10 @@ class connection_life : public connection_states {
 
   state state_ = state::pausing;
   // pausing: the next attempt; opening, greeting: their limit; ready: the next check of silence
-  time alarm_ = time::min();
-  time last_answer_{};        // ready: when the last whole reply that was due came
-  bool stood_still_ = false;  // ready: an alarm came late since then
+  time alarm_{};
+  time last_answer_{};  // ready: when the last whole reply that was due came
+  // An alarm was put off: since the last whole reply or, while there is no connection, attempt.
+  bool put_off_ = false;
   bool greeting_wanted_ = false;
   bool heard_ = false;  // greeting: the server has sent something
   bool reading_ = false;
@@ -173,13 +178,7 @@ class connection_life : public connection_states {
   void start_opening(time now);
   void pause(time now);
 
-  /// True if the timer is late, because the process or its thread stood still. Until the timer
-  /// fires, no check expires and nothing is written: Asio runs ready reads before the timer, and
-  /// they may hold the replies of checks that would expire.
-  bool is_overdue(time now) const noexcept {
-    constexpr std::chrono::milliseconds late{2};  // more than the timer of an idle process
-    return state_ == state::ready && now - std::min(alarm_, pipeline_.next_deadline()) > late;
-  }
+  void put_off(time now, duration late);
 
   time ready_at_{};             // when the connection became ready last
   time last_write_{};           // ready: when the last write began
@@ -224,7 +223,7 @@ connection_states::actions connection_life<Core, Pipeline, Options>::next(time n
   }
   if (state_ != state::greeting && state_ != state::ready) return a;
   if (!reading_) a.read = reading_ = true;
-  if (!writing_ && !is_overdue(now)) {
+  if (!writing_) {
     if (state_ == state::greeting) {
       if (std::exchange(greeting_wanted_, false)) a.write = core().write_greeting(now);
     } else {
@@ -244,6 +243,7 @@ template <class Core, class Pipeline, class Options>
 void connection_life<Core, Pipeline, Options>::start_opening(time now) {
   state_ = state::opening;
   open_wanted_ = true;
+  put_off_ = false;
   alarm_ = now + options_.connect_timeout;
 }
 
@@ -326,9 +326,24 @@ void connection_life<Core, Pipeline, Options>::gone(time now) {
   pause(now);
 }
 
+/// The process stood still: what it waits for may have come. Nobody is given up before it had as
+/// long to read that.
+template <class Core, class Pipeline, class Options>
+void connection_life<Core, Pipeline, Options>::put_off(time now, duration late) {
+  if (put_off_) return;
+  const time later = now + std::min<duration>(late, options_.timeout);
+  for (time* limit : {&alarm_, &give_up_}) {
+    if (*limit > now || (limit == &alarm_ && state_ == state::pausing)) continue;
+    *limit = later;
+    put_off_ = true;
+  }
+}
+
 template <class Core, class Pipeline, class Options>
 void connection_life<Core, Pipeline, Options>::on_time(time now) {
-  pipeline_.expire(now);
+  const auto late = lateness(wakeup(), now);
+  if (late.count() > 0) put_off(now, late);
+  pipeline_.expire(now, late);
   if (is_closing() && now >= give_up_) return stop();
   if (now < alarm_) return;
   switch (state_) {
@@ -342,9 +357,7 @@ void connection_life<Core, Pipeline, Options>::on_time(time now) {
       // the write was sent.
       if (pipeline_.replies_due() > 0 || writing_) {
         if (now - std::max(last_answer_, waiting_since_) >= options_.silence_timeout) {
-          // A late alarm: this process stood still, and replies may wait to be read.
-          const bool is_late = now - alarm_ >= options_.silence_timeout / 2;
-          if (!is_late || std::exchange(stood_still_, true)) return lost(error::outcome_unknown);
+          return lost(error::outcome_unknown);
         }
       } else if (now - last_answer_ >= options_.ping_interval) {
         pipeline_.ping();

@@ -36,6 +36,7 @@ struct in_flight {
   bool is_stand_in = false;      // takes the place of a check that has ended
   bool is_internal : 1 = false;  // made by a queue, which waits itself, or by local_units
   bool replaces : 1 = false;     // asks for a reservation in place of one that goes back
+  bool was_put_off : 1 = false;  // its deadline, because the process stood still
   std::uint8_t
       resends : 7 = 0;  // how often it was sent again: a script was missing, or a swap lost
   std::uint8_t came_back : 1 = 0;  // it was sent before and did not run

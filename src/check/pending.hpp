@@ -34,6 +34,18 @@ inline std::chrono::microseconds timeout_of(const check& c,
   return std::min<microseconds>(c.timeout, longest);
 }
 
+/// For a check whose deadline has passed while the process stood still for `late`: puts it off by
+/// as long, at most by the check's timeout. False if that was done before.
+inline bool put_off(check& c, std::chrono::steady_clock::time_point now,
+                    std::chrono::steady_clock::duration late,
+                    std::chrono::microseconds usual) noexcept {
+  in_flight& f = flight_of(c);
+  if (late.count() == 0 || f.was_put_off) return false;
+  f.was_put_off = true;
+  f.deadline = now + std::min<std::chrono::steady_clock::duration>(late, timeout_of(c, usual));
+  return true;
+}
+
 /// True for a check that may wait beyond max_pending: otherwise leases would be lost. Give-backs
 /// and requests that replace a reservation are bounded by the number of reservations.
 inline bool is_beyond_bound(const check& c) noexcept {

@@ -78,8 +78,9 @@ void pending_checks::end_late(check& c) {
   finish(c);
 }
 
-void pending_checks::expire_checks(time now, bool is_quiet) {
-  wheel_.expire(now, [this, now, is_quiet](check& c) {
+void pending_checks::expire_checks(time now, bool is_quiet, time::duration late) {
+  wheel_.expire(now, [=, this](check& c) {
+    if (put_off(c, now, late, timeout_)) return wheel_.add(c);
     const time since = flight_of(c).deadline - timeout_of(c, timeout_);
     if (shows_failure(c, since, is_quiet)) breaker_.failed(since, now);
     end_late(c);

@@ -123,8 +123,9 @@ class pending_checks {
   void fail_sent(check_list& list, error reason, time now);
   void end_late(check& c);
   /// Ends all checks whose deadlines have passed. `is_quiet`: no reply is due, and no write is
-  /// under way.
-  void expire_checks(time now, bool is_quiet);
+  /// under way. `late`: how long the process stood still meanwhile; such a check gets as long
+  /// again, once and at most its timeout, because its answer may have come.
+  void expire_checks(time now, bool is_quiet, time::duration late);
 
   // What happens to the connection and the store.
 

@@ -117,8 +117,18 @@ void pipeline::submit(check& c, std::string_view key, time now) {
   }
 }
 
-void pipeline::expire(time now) {
-  expire_checks(now, calls_.empty() && !writing_);
+void pipeline::expire(time now, time::duration late) {
+  if (late.count() > 0 && !calls_.empty()) {
+    // Replies that came meanwhile must not look slow. The timer may have been set a while ahead.
+    const time::duration still = std::min(2 * late, now - calls_.back().sent);
+    for (call& c : calls_) c.sent += still;
+  }
+  expire_checks(now, calls_.empty() && !writing_, late);
+  if (late.count() > 0) {  // some have other deadlines now
+    each_line([](line& l) {
+      for (const check& c : l.waiting) note_deadline(l, c);
+    });
+  }
   if (connected_) end_pauses(now);
 }
 

@@ -85,7 +85,8 @@ class pipeline : public detail::pending_checks {
 
   // For the timer.
   time wakeup() const noexcept { return std::min(wheel_.next(), next_retry()); }
-  void expire(time now);
+  /// `late`: how long the process stood still, at least.
+  void expire(time now, time::duration late = {});
 
   // For results.
   std::size_t replies_due() const noexcept { return calls_.size(); }

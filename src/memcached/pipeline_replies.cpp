@@ -122,11 +122,6 @@ bool pipeline::answer_get(line& l, const meta_reply& reply, time now, policies::
     set_skewed(true);
     clock_wanted_ = true;
   }
-  // The process may have stood still: nothing is stored for a check that is late.
-  for (auto it = l.waiting.begin(); now >= wheel_.next() && it != l.waiting.end();) {
-    check& c = *it++;
-    if (flight_of(c).deadline <= now) end_late(c);
-  }
   if (l.waiting.empty()) {
     advance(l);
     return true;

@@ -74,7 +74,7 @@ class connection_driver final : private stream::listener {
       mutex_.unlock();
       throw;
     }
-    const bool wakes = !wake_posted_ && needs_strand(t);
+    const bool wakes = !wake_posted_ && needs_strand();
     if (wakes || core_.has_done()) {
       follow(std::unique_lock(mutex_, std::adopt_lock), wakes);
     } else {
@@ -89,7 +89,7 @@ class connection_driver final : private stream::listener {
     std::unique_lock lock(mutex_);
     const time t = now();
     f(core_, t);
-    const bool wakes = needs_strand(t, core_.has_done());
+    const bool wakes = needs_strand(core_.has_done());
     // The caller holds the owner.
     const bool is_there = !context_gone_;
     lock.unlock();
@@ -151,8 +151,8 @@ class connection_driver final : private stream::listener {
 
   /// True if the strand must be woken: for the core's actions, an earlier timer, or `anyway`. Any
   /// thread; requires the mutex.
-  bool needs_strand(time t, bool anyway = false) {
-    if (wake_posted_ || !(anyway || core_.has_actions(t) || core_.wakeup() < armed_)) return false;
+  bool needs_strand(bool anyway = false) {
+    if (wake_posted_ || !(anyway || core_.has_actions() || core_.wakeup() < armed_)) return false;
     wake_posted_ = true;
     return true;
   }
@@ -164,7 +164,7 @@ class connection_driver final : private stream::listener {
     if (flight_of(c).stage == detail::check_stage::done) return;
     how();
     // A closing store ends with its last check: this may have been the last.
-    follow(std::move(lock), core_.is_closing() && needs_strand({}, true));
+    follow(std::move(lock), core_.is_closing() && needs_strand(true));
   }
 
   /// Ends a call under the mutex: wakes the strand, and hands on the checks that it has finished.
@@ -182,7 +182,7 @@ class connection_driver final : private stream::listener {
   void expect_checks() {
     {
       const std::lock_guard lock(mutex_);
-      if (context_gone_ || !needs_strand({}, true)) return;
+      if (context_gone_ || !needs_strand(true)) return;
     }
     wake();
   }
@@ -209,7 +209,7 @@ class connection_driver final : private stream::listener {
     std::unique_lock lock(mutex_);
     const time t = now();
     core_.written(true, bytes, t);
-    const bool wakes = needs_strand(t);
+    const bool wakes = needs_strand();
     if (wakes || core_.has_done()) follow(std::move(lock), wakes);
   }
 
@@ -243,7 +243,7 @@ template <class Owner, class Core>
 void connection_driver<Owner, Core>::wake() {
   try {
     boost::asio::post(*strand_, [this, alive = owner_.keep_alive()] {
-      drive([](Core& core, time t) { core.woken(t); });
+      drive([](Core& core, time t) { core.on_time(t); });
     });
   } catch (...) {  // out of memory: the next call posts it; the caller still holds the owner
     const std::lock_guard lock(mutex_);
@@ -266,6 +266,7 @@ void connection_driver<Owner, Core>::drive(Event&& event) {
       const time t = now();
       if (first) {
         wake_posted_ = false;  // first: the event may throw
+        core_.before_event(t);
         event(core_, t);
       }
       a = core_.next(t);

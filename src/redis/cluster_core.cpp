@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "check/detached_check.hpp"
+#include "check/lateness.hpp"
 #include "check/limiter_spec.hpp"
 #include "check/pending.hpp"
 #include "redis/each_key.hpp"
@@ -279,7 +280,12 @@ cluster_core::time cluster_core::wakeup() const noexcept {
 }
 
 void cluster_core::on_time(time now) {
-  wheel_.expire(now, [this, now](check& c) {
+  const time::duration late = detail::lateness(wakeup(), now);
+  if (late.count() > 0 && now >= give_up_ && !std::exchange(put_off_, true)) {
+    give_up_ = now + std::min<time::duration>(late, options_.timeout);
+  }
+  wheel_.expire(now, [=, this](check& c) {
+    if (put_off(c, now, late, options_.timeout)) return wheel_.add(c);
     const slot_number s = flight_of(c).slot();
     unhold(c);
     if (!c.ec) c.ec = held_.at(s).why;

@@ -156,6 +156,7 @@ class cluster_core {
   bool closed_ = false;
   bool ended_ = false;
   time give_up_ = time::max();
+  bool put_off_ = false;  // the end, because the process stood still
 
   detail::check_list done_;
   std::string scratch_;

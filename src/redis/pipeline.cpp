@@ -1,5 +1,6 @@
 #include "redis/pipeline.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace weir::redis {
@@ -32,8 +33,13 @@ void pipeline::look_for_room(time deadline, time now) {
   if (window_.room() > 0) may_send_ = deadline >= expected_answer(now);
 }
 
-void pipeline::expire(time now) {
-  expire_checks(now, calls_.empty() && !writing_);
+void pipeline::expire(time now, time::duration late) {
+  if (late.count() > 0 && !calls_.empty()) {
+    // Replies that came meanwhile must not look slow. The timer may have been set a while ahead.
+    const time::duration still = std::min(2 * late, now - calls_.back().sent);
+    for (script_call& c : calls_) c.sent += still;
+  }
+  expire_checks(now, calls_.empty() && !writing_, late);
   if (now >= paused_until_) end_pause(now);
 }
 

@@ -160,7 +160,8 @@ class pipeline : public detail::pending_checks {
 
   /// When to call expire(); time::max(): never.
   time wakeup() const noexcept { return std::min(wheel_.next(), paused_until_); }
-  void expire(time now);
+  /// `late`: how long the process stood still, at least.
+  void expire(time now, time::duration late = {});
 
   // For results.
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "check/lateness.hpp"
 #include "redis/error_reply.hpp"
 #include "redis/handshake.hpp"
 #include "redis/resp_writer.hpp"
@@ -90,6 +91,7 @@ sentinel_core::actions sentinel_core::next(time now) {
 void sentinel_core::start_opening(time now) {
   state_ = state::opening;
   open_wanted_ = true;
+  put_off_ = false;
   alarm_ = now + options_.connect_timeout;
 }
 
@@ -161,6 +163,7 @@ void sentinel_core::on_reply(const reply_view& reply, time now) {
   if (reply.is_push()) return on_push(reply);
   if (due_.empty()) return lost(error::not_redis);
   last_reply_ = now;
+  put_off_ = false;
   const question q = due_.front();
   due_.pop_front();
   if (reply.is_error()) return lost(meaning_of(reply));
@@ -242,6 +245,12 @@ void sentinel_core::watch(time now) {
 
 void sentinel_core::on_time(time now) {
   if (now < alarm_) return;
+  // The process may have stood still, and what it waits for may have come.
+  const time::duration late = detail::lateness(alarm_, now);
+  if (late.count() > 0 && state_ != state::pausing && !std::exchange(put_off_, true)) {
+    alarm_ = now + std::min<time::duration>(late, options_.timeout);
+    return;
+  }
   switch (state_) {
     case state::pausing:
       return start_opening(now);

@@ -104,7 +104,7 @@ class sentinel_core {
   reply_reader reader_;
 
   state state_ = state::pausing;
-  time alarm_ = time::min();
+  time alarm_{};
   time last_reply_{};     // when the last reply that was due came
   time waiting_since_{};  // since when a reply has been due all the time
   error reason_{};        // draining: why
@@ -124,6 +124,7 @@ class sentinel_core {
   std::string named_;  // the last answer, as an announcement ends: " 10.0.0.2 6379"
   // The Sentinel in use names another one since then.
   std::optional<time> another_since_;
+  bool put_off_ = false;  // the alarm, since the last reply or attempt: the process stood still
   bool moved_ = false;
   bool stopping_ = false;
 };

@@ -42,12 +42,12 @@ struct driver {
 
   void pump() {
     for (;;) {
-      const bool announced = core.has_actions(now);
+      const bool announced = core.has_actions();
       const auto a = core.next(now);
       const bool acts = a.open || a.close || !a.write.empty();
       require(announced || !acts);
       // Announced in vain: the waiting checks have to wait for a reply.
-      require(acts || !core.has_actions(now));
+      require(acts || !core.has_actions());
       if (a.open) {
         require(!opening && !reading && !writing);
         opening = true;
@@ -67,7 +67,7 @@ struct driver {
       hear();
       collect();
       const bool has_none = !a.open && !a.read && !a.close && a.write.empty();
-      if (has_none && !core.has_actions(now)) return;
+      if (has_none && !core.has_actions()) return;
     }
   }
   /// What the core of a cluster would do that has this node only.

@@ -22,17 +22,17 @@ using namespace std::chrono_literals;
 struct sleepy_core : detail::connection_states {
   using time = std::chrono::steady_clock::time_point;
 
-  void woken(time) {
+  void on_time(time) {
     if (std::exchange(throws, false)) throw std::bad_alloc();
     is_asleep = false;
     ++times_woken;
   }
-  void on_time(time) {}
+  void before_event(time) {}
   void opened(error, time) {}
   void written(bool, std::size_t, time) {}
   actions next(time) { return {}; }
   std::span<char> room() { return {}; }
-  bool has_actions(time) const { return is_asleep; }
+  bool has_actions() const { return is_asleep; }
   time wakeup() const { return time::max(); }
   state current() const { return state::ready; }
   detail::check_list take_done() { return {}; }

@@ -106,6 +106,7 @@ class client {
     opening_ = false;
     connected_ = !refuses_connections;
     is_silent = false;
+    core.before_event(now);
     core.opened(connected_ ? error{} : error::connection_refused, now);
     act();
     return true;
@@ -118,6 +119,7 @@ class client {
     passed_ += piece.size();
     if (passed_ == write_.size()) {
       writing_ = false;
+      core.before_event(now);
       core.written(true, passed_, now);
       act();
     }
@@ -137,6 +139,7 @@ class client {
     const auto room = core.room();
     std::copy_n(to_client_.begin(), n, room.begin());
     to_client_.erase(0, n);
+    core.before_event(now);
     core.received(true, n, now, clock());
     act();
     return true;
@@ -172,9 +175,12 @@ class client {
     return true;
   }
   bool pass_time(std::chrono::microseconds by) {
-    now += by;
-    core.on_time(now);
-    act();
+    const time end = now + by;
+    do {
+      now = std::max(now, std::min(end, core.wakeup()));
+      core.on_time(now);
+      act();
+    } while (now < end);
     return true;
   }
   /// To the next alarm, if it is not far.

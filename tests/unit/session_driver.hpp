@@ -47,7 +47,7 @@ struct driver {
 
   void pump() {
     for (;;) {
-      const bool announced = core.has_actions(now);
+      const bool announced = core.has_actions();
       const auto a = core.next(now);
       BOOST_TEST_REQUIRE(announced == (a.open || a.close || !a.write.empty()));
       poll_until = a.poll_until;
@@ -76,7 +76,7 @@ struct driver {
       collect();
       if (a.close && settles_at_once) settle_after_close();
       const bool has_none = !a.close && !a.open && !a.read && a.write.empty();
-      if (has_none && !core.has_actions(now)) return;
+      if (has_none && !core.has_actions()) return;
     }
   }
   void collect() {
@@ -96,6 +96,7 @@ struct driver {
   void opened(error e) {
     BOOST_TEST_REQUIRE(opening);
     opening = false;
+    core.before_event(now);
     core.opened(e, now);
     pump();
   }
@@ -104,6 +105,7 @@ struct driver {
     // The bytes belong to the core, and stay until they are written, whatever came in meanwhile.
     BOOST_TEST_REQUIRE((*writing == copy));
     writing.reset();
+    core.before_event(now);
     core.written(ok, n, now);
     pump();
   }
@@ -119,12 +121,14 @@ struct driver {
     BOOST_TEST_REQUIRE(bytes.size() <= room.size());
     std::copy(bytes.begin(), bytes.end(), room.begin());
     reading = false;
+    core.before_event(now);
     core.received(true, bytes.size(), now);
     pump();
   }
   void received_nothing(error why = error::outcome_unknown) {
     BOOST_TEST_REQUIRE(reading);
     reading = false;
+    core.before_event(now);
     core.received(false, 0, now, why);
     pump();
   }
@@ -137,13 +141,20 @@ struct driver {
   }
   /// A caller wakes the strand.
   void wake() {
-    core.woken(now);
-    pump();
-  }
-  void advance(std::chrono::nanoseconds d) {
-    now += d;
     core.on_time(now);
     pump();
+  }
+  /// The timer comes whenever the core wants it.
+  void advance(std::chrono::nanoseconds d) {
+    const moment end = now + d;
+    while (core.wakeup() < end) wait();
+    now = end;
+    wake();
+  }
+  /// The process stands still, and its timer comes late.
+  void stand_still(std::chrono::nanoseconds d) {
+    now += d;
+    wake();
   }
   /// The server answers the greeting, whose first part has been written.
   void greet_back() {

@@ -183,7 +183,7 @@ class simulated_cluster {
       hand_over(l, r.bytes);
     } else if (l.reading && !s.is_up) {
       end_read(l);
-    } else if (l.core.has_actions(now) || l.core.has_news() || l.core.has_done()) {
+    } else if (l.core.has_actions() || l.core.has_news() || l.core.has_done()) {
       // as if the strand had been woken
     } else {
       return l.writing.has_value();
