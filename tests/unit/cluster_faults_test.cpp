@@ -218,8 +218,10 @@ class player {
         c_.wait();
         return true;
       case fault::deadline:
-        c_.now += 21h;
-        c_.wait();
+        for (int i = 0; i < 2; ++i) {  // the timer comes late, and puts the checks off
+          c_.now += 21h;
+          c_.wait();
+        }
         BOOST_TEST_REQUIRE(c_.is_quiet());
         return true;
       case fault::cancel_all:

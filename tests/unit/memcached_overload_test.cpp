@@ -2,6 +2,7 @@
 #include <string>
 
 #include "memcached_client.hpp"
+#include "support/run.hpp"
 
 namespace memcached_overload_test {
 namespace {

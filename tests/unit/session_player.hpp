@@ -159,8 +159,8 @@ inline void player::strike(kind what) {
         }
         rested_ = rested_ || core.current() == state::pausing;
         core.on_time(now);
-        pump();
       }
+      pump();
       BOOST_TEST_REQUIRE(all_finished());
       break;
     case kind::cancel_one:
