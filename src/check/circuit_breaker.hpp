@@ -6,9 +6,9 @@
 
 namespace weir::detail {
 
-/// A circuit breaker (M. Nygard, Release It!, 2007). After `failures` in a row, the first of them
-/// at least `timeout` old, the circuit opens: only one call per `pause` is let through. A success
-/// closes it.
+/// A circuit breaker (M. Nygard, Release It!, 2007). The circuit opens after a call that got no
+/// answer for `timeout`, or after `failures` shorter ones in a row, the first of them at least
+/// `timeout` old: only one call per `pause` is let through. A success closes it.
 ///
 /// Without the condition on `timeout`, a burst of calls with deadlines shorter than a round trip
 /// would open the circuit for all calls.
@@ -48,7 +48,8 @@ class circuit_breaker {
     if (open_ || threshold_ == 0) return;
     silent_since_ = in_a_row_ == 0 ? since : std::min(silent_since_, since);
     ++in_a_row_;
-    if (in_a_row_ < threshold_ || now - silent_since_ < timeout_) return;
+    const bool is_silent = now - since >= timeout_;
+    if (!is_silent && (in_a_row_ < threshold_ || now - silent_since_ < timeout_)) return;
     open_ = true;
     next_probe_ = now + pause_;
   }

@@ -93,6 +93,8 @@ class connection_life : public connection_states {
            (state_ == state::greeting && !writing_ && greeting_wanted_) ||
            (state_ == state::ready && !writing_ && pipeline_.wants_write());
   }
+  /// Reports how far an open has come: the error with which it ends if it goes no further.
+  void attempting(error step) noexcept { pipeline_.attempting(step); }
   /// Reports the end of an open. Zero: connected. tls_failed fails all checks until there is a
   /// connection. Other errors (closed_by_peer, host_not_found, connection_refused,
   /// host_unreachable) may pass: a check gets them at its deadline. After a close, the error says
@@ -250,6 +252,7 @@ void connection_life<Core, Pipeline, Options>::start_opening(time now) {
 template <class Core, class Pipeline, class Options>
 void connection_life<Core, Pipeline, Options>::opened(error e, time now) {
   opening_ = false;
+  pipeline_.attempting({});
   if (state_ != state::opening) {  // the attempt was given up before
     // The server may only be stuck: checks keep waiting, and get this error at their deadlines.
     if (e != error{}) pipeline_.suspect(e);

@@ -25,6 +25,11 @@ inline bool is_urgent(const check& c) noexcept {
   return c.kind == check_kind::renew || c.kind == check_kind::leave;
 }
 
+/// False for checks without a caller, and for urgent ones: these wait for the next connection.
+inline bool may_end_at_once(const check& c) noexcept {
+  return !flight_of(c).is_detached && !is_urgent(c);
+}
+
 /// The check's own timeout, within bounds, or the usual one.
 inline std::chrono::microseconds timeout_of(const check& c,
                                             std::chrono::microseconds usual) noexcept {

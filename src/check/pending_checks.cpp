@@ -5,17 +5,16 @@
 #include <utility>
 
 #include "check/detached_check.hpp"
-#include "check/limiter_spec.hpp"
 
 namespace weir::detail {
 
 error pending_checks::why_not_wait(const check& c, time now) noexcept {
-  // These have no caller, and may wait for the next connection.
-  if (flight_of(c).is_detached || is_urgent(c)) return {};
+  if (!may_end_at_once(c)) return {};
   // If the server has become a replica, a new connection comes soon.
-  const bool is_gone = !connected_ && suspicion_ != error{} && suspicion_ != error::read_only;
-  if (is_gone && has_failure_policy(c)) return suspicion_;
-  return breaker_.lets_through(now) ? error{} : error::circuit_open;
+  const bool is_away = !connected_ && suspicion_ != error{} && suspicion_ != error::read_only;
+  if (is_away) return suspicion_;
+  if (breaker_.lets_through(now)) return {};
+  return step_ != error{} ? step_ : error::circuit_open;
 }
 
 void pending_checks::cancel(check& c, cancel_scope scope) {
@@ -66,7 +65,7 @@ void pending_checks::end_late(check& c) {
   } else if (flight.stage != check_stage::waiting) {
     c.ec = error::no_reply;
   } else if (!c.ec) {  // else: why it came back
-    c.ec = suspicion_ != error{} ? suspicion_ : error::timed_out;
+    c.ec = suspicion_ != error{} ? suspicion_ : step_ != error{} ? step_ : error::timed_out;
   }
   if (c.kind == check_kind::acquire && flight.stage != check_stage::waiting) {
     try {
@@ -92,13 +91,13 @@ void pending_checks::expire_checks(time now, bool is_quiet, time::duration late)
 /// never asked of the store.
 bool pending_checks::shows_failure(const check& c, time since, bool is_quiet) const noexcept {
   if (is_overlooked(c)) return false;
-  const bool was_never_asked = flight_of(c).stage == check_stage::waiting && is_quiet;
-  return !connected_ || (!was_never_asked && last_answer_ < since);
+  const bool was_never_asked = connected_ && is_quiet && flight_of(c).stage == check_stage::waiting;
+  return !was_never_asked && last_answer_ < since;
 }
 
 void pending_checks::begin_connection() noexcept {
   connected_ = true;
-  suspicion_ = {};
+  suspicion_ = step_ = {};
   if (!closed_) refusal_ = {};
   breaker_.reconnected();
 }

@@ -26,9 +26,12 @@ class pending_checks {
   bool replace(check& c, check& successor);
 
   /// Sets why checks wait: the error of the last attempt to connect, or why the server does not
-  /// serve. A check gets it at its deadline instead of timed_out, until there is a connection or
-  /// the server serves again. Zero: unknown.
+  /// serve. Until there is a connection or the server serves again, a check gets it at its deadline
+  /// instead of timed_out, and new checks get it at once if there is no connection. Zero: unknown.
   void suspect(error why) noexcept { suspicion_ = why; }
+  /// Sets the error that the attempt to connect has if it goes no further; zero: unknown. Checks
+  /// get it at their deadlines if no attempt has failed before.
+  void attempting(error step) noexcept { step_ = step; }
 
   /// A lower bound of all deadlines.
   time next_deadline() const noexcept { return wheel_.next(); }
@@ -155,6 +158,7 @@ class pending_checks {
   time last_answer_ = time::min();  // the last answer that came within the timeout
   bool connected_ = false;
   error suspicion_{};  // if not zero, replaces timed_out; see suspect()
+  error step_{};       // likewise; see attempting()
   error refusal_{};    // if not zero, fails new checks
   bool closed_ = false;
   bool ended_ = false;

@@ -139,6 +139,10 @@ class connection_driver final : private stream::listener {
   static time now() noexcept { return std::chrono::steady_clock::now(); }
 
   std::shared_ptr<void> keep_alive() override { return owner_.keep_alive(); }
+  void on_step(error e) override {
+    const std::lock_guard lock(mutex_);
+    core_.attempting(e);
+  }
   void on_opened(error e) override {
     drive([e](Core& core, time t) { core.opened(e, t); });
   }

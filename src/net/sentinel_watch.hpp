@@ -37,6 +37,7 @@ class sentinel_watch final : public locator, private stream::listener {
   using core = redis::sentinel_core;
 
   std::shared_ptr<void> keep_alive() override { return owner_.keep_alive(); }
+  void on_step(error) override {}
   void on_opened(error e) override;
   void on_received(error e, std::size_t bytes) override;
   void on_written(bool ok, std::size_t bytes) override;

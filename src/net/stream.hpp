@@ -30,6 +30,9 @@ class stream {
    public:
     /// Each operation in progress holds the result.
     virtual std::shared_ptr<void> keep_alive() = 0;
+    /// How far open() has come: the error with which it ends if it goes no further. Runs inside
+    /// calls of the stream, too.
+    virtual void on_step(error e) = 0;
     virtual void on_opened(error e) = 0;  ///< see connection_core::opened()
     /// See connection_core::received(): zero, tls_failed, or outcome_unknown for any other failure.
     virtual void on_received(error e, std::size_t bytes) = 0;

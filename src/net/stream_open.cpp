@@ -59,6 +59,7 @@ void stream::open(bool elsewhere) {
 
 void stream::look_up(const std::string& host, std::uint16_t port) {
   host_ = host;
+  listener_.on_step(met_);
   lookup_.ask(host, port, listener_.keep_alive(), [this](resolver::endpoints&& found) {
     if (closed_ || found.empty()) return listener_.on_opened(met_);
     first_endpoint_ %= found.size();
@@ -72,6 +73,7 @@ void stream::look_up(const std::string& host, std::uint16_t port) {
 void stream::connect_next() {
   if (next_endpoint_ == endpoints_.size()) return report_opened(met_);
   if (next_endpoint_ == 0) met_ = error::host_unreachable;
+  listener_.on_step(met_);
   error_code ignored;
   socket_->close(ignored);  // the socket of the previous address
   limit_address();
@@ -139,6 +141,7 @@ void stream::set_tcp_options() {
 
 void stream::secure() {
   tls_.emplace(*socket_, *tls_context_);
+  listener_.on_step(error::tls_failed);
   if (!expect_server(tls_->native_handle(), options_, host_))
     return report_opened(error::tls_failed);
   tls_->async_handshake(

@@ -6,7 +6,6 @@
 
 #include "check/detached_check.hpp"
 #include "check/lateness.hpp"
-#include "check/limiter_spec.hpp"
 #include "check/pending.hpp"
 #include "redis/each_key.hpp"
 #include "redis/slot.hpp"
@@ -57,7 +56,7 @@ std::shared_ptr<cluster_node> cluster_core::submit(check& c, time now) {
     return nullptr;
   }
   const index node = at.pending == 0 ? at.owner : at.seat;
-  if (node != none && members_[node].is_down && has_failure_policy(c) && !may_try(node, now)) {
+  if (node != none && members_[node].is_down && may_end_at_once(c) && !may_try(node, now)) {
     finish(c, error::cluster_down);
     return nullptr;
   }
@@ -85,7 +84,7 @@ bool cluster_core::may_try(index node, time now) {
 
 void cluster_core::hold_new(check& c, time now) {
   if (refusal_ != error{}) return finish(c, refusal_);
-  if (is_lost_ && trouble_ != error{} && has_failure_policy(c)) return finish(c, trouble_);
+  if (is_lost_ && trouble_ != error{} && may_end_at_once(c)) return finish(c, trouble_);
   const std::size_t weight = weight_of(c);
   const bool fits = held_weight_ == 0 || held_weight_ + weight <= options_.max_pending ||
                     is_beyond_bound(c);

@@ -100,13 +100,38 @@ BOOST_AUTO_TEST_CASE(mistakes_and_refusals_are_no_failures) {
   WEIR_TEST_ERROR(c[10].ec, error::cost_exceeds_limit);
 }
 
+// Eight calls, one after the other, took 4 s: each waited for its timeout.
+BOOST_AUTO_TEST_CASE(calls_end_at_once_while_a_server_is_known_to_be_away) {
+  options.timeout = 200ms;
+  options.backoff_min = options.backoff_max = 50ms;
+  const auto l = connected();
+  server.kill();
+  run_until(io, [&] { return record(l).ec == error::connection_refused; });
+  for (int i = 0; i < 8; ++i) WEIR_TEST_ERROR(record(l, 1h).ec, error::connection_refused);
+  // An acquire goes on.
+  crowd waiting;
+  l.acquire("a", {.max_wait = 50s}, waiting.caller());
+  server.restart();
+  run_until_complete(io, waiting);
+  BOOST_TEST(waiting.allowed() == 1u);
+}
+
+// For the first 2 s, each call had timed out.
+BOOST_AUTO_TEST_CASE(calls_to_a_server_without_tls_learn_so_at_their_deadline) {
+  options.tls = true;
+  options.timeout = 200ms;
+  options.connect_timeout = 50s;
+  const auto l = open();
+  for (int i = 0; i < 3; ++i) WEIR_TEST_ERROR(record(l).ec, error::tls_failed);
+}
+
 BOOST_AUTO_TEST_CASE(the_circuit_opens_after_calls_without_an_answer) {
   options.timeout = 5ms;
   options.breaker_failures = 5;
   options.breaker_pause = 1h;  // no probe in this test
   const auto l = connected();
   server.pause();
-  for (int i = 0; i < 5; ++i) WEIR_TEST_ERROR(record(l).ec, error::no_reply);
+  WEIR_TEST_ERROR(record(l).ec, error::no_reply);
   const auto left_alone = record(l, 50s);
   WEIR_TEST_ERROR(left_alone.ec, error::circuit_open);
   BOOST_CHECK(left_alone.ec == condition::not_counted);

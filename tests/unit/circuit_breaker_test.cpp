@@ -23,14 +23,24 @@ BOOST_AUTO_TEST_CASE(none_is_a_number_of_failures_that_opens_it) {
 }
 
 // Whichever failure is reported first, the oldest call says how long the store has been silent.
-BOOST_AUTO_TEST_CASE(the_oldest_call_counts) {
+BOOST_AUTO_TEST_CASE(the_oldest_of_short_calls_counts) {
   for (const bool oldest_first : {true, false}) {
-    circuit_breaker breaker(2, 500ms, 1s);
-    breaker.failed(oldest_first ? start : start + 400ms, start + 500ms);
-    BOOST_TEST(breaker.lets_through(start + 500ms));
-    breaker.failed(oldest_first ? start + 400ms : start, start + 500ms);
+    circuit_breaker breaker(3, 500ms, 1s);
+    breaker.failed(start + (oldest_first ? 0ms : 30ms), start + 50ms);
+    breaker.failed(start + (oldest_first ? 30ms : 0ms), start + 50ms);
+    BOOST_TEST(breaker.lets_through(start + 499ms));
+    breaker.failed(start + 450ms, start + 500ms);
     BOOST_TEST(!breaker.lets_through(start + 500ms));
   }
+}
+
+// Twenty callers, one after the other, had to wait for a whole timeout each.
+BOOST_AUTO_TEST_CASE(a_call_without_an_answer_for_a_whole_timeout_is_enough) {
+  circuit_breaker breaker(20, 500ms, 1s);
+  breaker.failed(start, start + 499ms);
+  BOOST_TEST(breaker.lets_through(start + 499ms));
+  breaker.failed(start, start + 500ms);
+  BOOST_TEST(!breaker.lets_through(start + 500ms));
 }
 
 // Calls that were under way when it opened fail one after the other: that must not put the probe

@@ -197,6 +197,63 @@ BOOST_AUTO_TEST_CASE(a_deadline_names_the_suspicion) {
   }
 }
 
+// Each of eight calls, one after the other, waited for its whole timeout.
+BOOST_AUTO_TEST_CASE(calls_end_at_once_after_an_attempt_that_failed_until_one_succeeds) {
+  driver d;
+  auto& first = d.submit("a", 1h);
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    auto& during = d.submit("b", 1h);  // its result is not known yet
+    BOOST_TEST((during.stage == (attempt == 0 ? check_stage::waiting : check_stage::done)));
+    d.opened(error::connection_refused);
+    for (int i = 0; i < 8; ++i) BOOST_TEST(done_with(d.submit("c"), error::connection_refused));
+    d.wait();
+  }
+  BOOST_TEST((first.stage == check_stage::waiting));
+  d.become_ready();
+  BOOST_TEST((first.stage == check_stage::sent));
+  // A short blip: the connection is lost, and the first attempt to make another one is under way.
+  d.write_succeeds();
+  d.received_nothing();
+  auto& next = d.submit("d");
+  BOOST_TEST((next.stage == check_stage::waiting));
+  d.wait();
+  d.become_ready();
+  BOOST_TEST((next.stage == check_stage::sent));
+}
+
+// Twelve calls to a server that hung took 5.5 s.
+BOOST_AUTO_TEST_CASE(calls_end_at_once_after_a_whole_timeout_without_an_answer) {
+  for (const bool connected : {true, false}) {
+    driver d;
+    if (connected) d.become_ready();
+    auto& first = d.submit("a", d.options.timeout);
+    if (connected) d.write_succeeds();
+    d.advance(d.options.timeout);
+    BOOST_TEST(done_with(first, connected ? error::no_reply : error::timed_out));
+    for (int i = 0; i < 11; ++i) BOOST_TEST(done_with(d.submit("b"), error::circuit_open));
+    // One of them finds out whether it is back.
+    d.advance(d.options.breaker_pause);
+    BOOST_TEST((d.submit("c").stage != check_stage::done));
+    BOOST_TEST(done_with(d.submit("d"), error::circuit_open));
+  }
+}
+
+// For 2 s, calls were told that they had timed out. The attempt had come as far as to TLS.
+BOOST_AUTO_TEST_CASE(a_deadline_during_an_attempt_names_how_far_it_has_come) {
+  for (const error step : {error::host_not_found, error::host_unreachable, error::tls_failed}) {
+    driver d;
+    d.core.attempting(step);
+    auto& c = d.submit("a", d.options.timeout);
+    d.advance(d.options.timeout);
+    BOOST_TEST(done_with(c, step));
+    BOOST_TEST(done_with(d.submit("b"), step));
+    d.opened(error{});
+    auto& next = d.submit("c", 10ms);
+    d.advance(10ms);
+    BOOST_TEST(done_with(next, error::circuit_open));
+  }
+}
+
 // A stopped server takes connections and answers nothing: every call waited for its deadline.
 BOOST_AUTO_TEST_CASE(failure_policies_decide_at_once_after_an_attempt_without_an_answer) {
   for (const bool greeting : {false, true}) {

@@ -28,6 +28,7 @@ struct sleepy_core : detail::connection_states {
     ++times_woken;
   }
   void before_event(time) {}
+  void attempting(error) {}
   void opened(error, time) {}
   void written(bool, std::size_t, time) {}
   actions next(time) { return {}; }
