@@ -63,8 +63,7 @@ enum class error : std::int16_t {
   not_replicated,
   /// max_pending calls are pending; or the queue of acquire() is full, or it dropped this waiter
   overloaded,
-  /// redis_options::breaker_failures calls in a row got no answer; until one is answered, further
-  /// calls fail at once
+  /// no call got an answer for a whole timeout; until one is answered, further calls fail at once
   circuit_open,
   /// the memory store holds max_subjects subjects that still count, and this would be a new one; or
   /// it has no memory for the check

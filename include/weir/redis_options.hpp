@@ -112,9 +112,9 @@ struct redis_options {
   duration backoff_min = std::chrono::milliseconds{20};
   duration backoff_max = std::chrono::milliseconds{2000};
 
-  /// The circuit breaker. It opens after `breaker_failures` calls in a row without an answer (an
-  /// error reply is an answer), if the first of them was made `timeout` ago or earlier. Further
-  /// calls then get error::circuit_open at once. One call per breaker_pause tries the store, and
+  /// The circuit breaker. It opens when a call gets no answer for `timeout` in which no other call
+  /// gets one (an error reply is an answer), or after `breaker_failures` shorter calls in a row
+  /// without one, if the first of them was made `timeout` ago or earlier. Further calls then get error::circuit_open at once. One call per breaker_pause tries the store, and
   /// one after each new connection; an answer within `timeout` closes the circuit.
   /// breaker_failures: at most 10^9, 0 for never. breaker_pause: 1 ms to 24 h.
   std::size_t breaker_failures = 20;

@@ -79,8 +79,9 @@ BOOST_AUTO_TEST_CASE(the_fallback_counts_its_share_until_the_store_is_back) {
     BOOST_TEST((o.d.source == weir::source::fallback));
   }
   server.restart();
-  // Waits for the connection, and counts one unit.
-  BOOST_TEST(!record(weir::limiter(store, "r", eight), 50s).ec.failed());
+  // Counts one unit as soon as there is a connection.
+  const weir::limiter raises(store, "r", eight);
+  run_until(io, [&] { return !record(raises, 50s).ec; });
   const auto o = record(l);
   BOOST_TEST((o.d.source == weir::source::store));
   BOOST_TEST(o.d.used == 2);
@@ -154,7 +155,8 @@ BOOST_AUTO_TEST_CASE(a_probe_closes_the_circuit) {
   server.restart();
   run_until(io, [&] {
     const auto ec = record(l, 50s).ec;
-    if (ec) WEIR_TEST_ERROR(ec, error::circuit_open);
+    // The last attempt to connect may have been one too early.
+    if (ec != error::connection_refused && ec) WEIR_TEST_ERROR(ec, error::circuit_open);
     return !ec;
   });
 }
