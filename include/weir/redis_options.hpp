@@ -114,8 +114,9 @@ struct redis_options {
 
   /// The circuit breaker. It opens when a call gets no answer for `timeout` in which no other call
   /// gets one (an error reply is an answer), or after `breaker_failures` shorter calls in a row
-  /// without one, if the first of them was made `timeout` ago or earlier. Further calls then get error::circuit_open at once. One call per breaker_pause tries the store, and
-  /// one after each new connection; an answer within `timeout` closes the circuit.
+  /// without one, if the first of them was made `timeout` ago or earlier. Further calls then get
+  /// error::circuit_open at once. One call per breaker_pause tries the store, and one after each
+  /// new connection; an answer within `timeout` closes the circuit.
   /// breaker_failures: at most 10^9, 0 for never. breaker_pause: 1 ms to 24 h.
   std::size_t breaker_failures = 20;
   duration breaker_pause = std::chrono::milliseconds{500};

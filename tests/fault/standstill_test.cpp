@@ -1,5 +1,5 @@
-// A process that stands still (SIGSTOP) for longer than a call may take: its calls are answered when
-// it goes on, because their replies wait in the socket.
+// A process that stands still (SIGSTOP) for longer than a call may take: its calls are answered
+// when it goes on, because their replies wait in the socket.
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

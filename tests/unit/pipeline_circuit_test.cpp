@@ -85,8 +85,8 @@ BOOST_AUTO_TEST_CASE(renewals_and_leaves_wait_although_the_circuit_is_open) {
   }
 }
 
-// Each call of one caller, and each of the first 20 calls of a limiter with on_failure::open, waited
-// for 500 ms, although it was known that the server was gone.
+// Each call of one caller, and each of the first 20 calls of a limiter with on_failure::open,
+// waited for 500 ms, although it was known that the server was gone.
 BOOST_AUTO_TEST_CASE(calls_end_at_once_after_a_failed_attempt_to_connect) {
   fixture f({.timeout = 500ms});
   const auto ends = [&](check_kind kind) {
