@@ -103,7 +103,7 @@ class fake_redis {
     while (!hangs_up) {
       auto words = reader_.next();
       if (!words) return;
-      if (weir::test::name_script(*words)) loaded_.insert((*words)[1]);
+      has_text_ = weir::test::name_script(*words);
       obey(*words);
     }
   }
@@ -120,6 +120,9 @@ class fake_redis {
   }
 
   void forget_scripts() { loaded_.clear(); }
+  void know_scripts() {
+    for (const redis::script& s : scripts()) loaded_.insert(s.sha);
+  }
 
  private:
   static constexpr std::string_view ok = "+OK\r\n";
@@ -170,6 +173,7 @@ class fake_redis {
       return ":" + std::to_string(subjects.size()) + "\r\n";
     }
     BOOST_TEST_REQUIRE(name == "EVALSHA");
+    if (has_text_) loaded_.insert(words[1]);
     if (!loaded_.contains(words[1])) return "-NOSCRIPT No matching script.\r\n";
     return run(subjects, rules);
   }
@@ -301,6 +305,7 @@ class fake_redis {
   weir::test::command_reader reader_;
   std::map<std::string, std::deque<std::vector<fate*>>> on_the_way_;
   std::set<std::string> loaded_;
+  bool has_text_ = false;  // the command is EVAL
   bool authenticated_ = false;
   bool selected_ = false;
 };

@@ -117,6 +117,8 @@ inline void player::strike(kind what) {
     }
   };
   const std::string garbage = "HTTP/1.1 400 Bad Request\r\n\r\n";
+  // Behind half a reply, what comes must not complete it.
+  const std::string end = cut_ ? "\n" : "";
   switch (what) {
     case kind::open_fails:
       fail_open(error::connection_refused);
@@ -140,13 +142,13 @@ inline void player::strike(kind what) {
       break;
     }
     case kind::garbage:
-      come(garbage);
+      come(end + garbage);
       break;
     case kind::garbage_halfway:
       come(half_a_reply() + "\n" + garbage);
       break;
     case kind::wrong_reply:
-      come("+OK\r\n");
+      come(end + "+OK\r\n");
       break;
     case kind::silence:
       lose();

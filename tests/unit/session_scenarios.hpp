@@ -63,9 +63,10 @@ inline std::function<void(fake_redis&)> refused(std::string_view said, int times
   };
 }
 
-/// Has lost its scripts at each of its first script calls.
+/// Has all scripts, and has lost them at each of its first script calls.
 inline std::function<void(fake_redis&)> forgetful(int times) {
   return [=](fake_redis& s) {
+    s.know_scripts();
     s.interrupts = [&s, left = times](const fake_redis::command& words) mutable {
       if (words[0] == "EVALSHA" && left-- > 0) s.forget_scripts();
       return std::string_view();
@@ -178,9 +179,9 @@ inline std::vector<scenario> scenarios() {
        .asked = {{at_first, {{"a"}, tiers_of("a")}}, {during_write, {{"b"}}}},
        .server = forgetful(1),
        .twice = true},
-      {.name = "scripts that are lost again and again",
+      {.name = "NOSCRIPT, although the script was sent",
        .asked = {{at_first, {{"a", error::script_missing}}}, {in_quiet, {{"b"}}}},
-       .server = forgetful(3)},
+       .server = refused("-NOSCRIPT No matching script.\r\n", 3)},
       {.name = "LOADING as an answer",
        .asked = some,
        .server = refused("-LOADING Redis is loading the dataset in memory\r\n", 2),
