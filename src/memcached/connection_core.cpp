@@ -115,10 +115,10 @@ void connection_core::received(bool ok, std::size_t bytes, time now, instant clo
 }
 
 void connection_core::watch(time now) {
-  constexpr duration often = std::chrono::seconds{1};  // while the clocks differ
-  const std::chrono::microseconds check_clock = pipeline_.is_skewed()
-                                                    ? std::min(often, options_.clock_check_interval)
-                                                    : options_.clock_check_interval;
+  std::chrono::microseconds check_clock = options_.clock_check_interval;
+  if (pipeline_.is_skewed()) {
+    check_clock = std::min<std::chrono::microseconds>(check_clock, std::chrono::seconds{1});
+  }
   alarm_ = now + std::min({options_.silence_timeout / 2, options_.ping_interval / 2, check_clock});
   if (now - clock_asked_ < check_clock || options_.max_clock_skew.count() == 0) return;
   clock_asked_ = now;
