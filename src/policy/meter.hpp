@@ -155,8 +155,10 @@ class meter {
 
   static bool later(const state& a, const state& b) noexcept;
   static instant rounded_up(const state& s) noexcept { return s.whole + (s.part > 0 ? 1 : 0); }
-  /// The earliest exact time of a request with that turn: turns are rounded up.
-  state earliest(instant turn) const noexcept { return {parts_ > 1 ? turn - 1 : turn}; }
+  /// The earliest exact time that rounds up to that turn.
+  state earliest(instant turn) const noexcept {
+    return parts_ > 1 ? state{turn - 1, 1} : state{turn};
+  }
   /// The first whole microsecond that is not before a - b.
   static instant difference(const state& a, const state& b) noexcept;
 

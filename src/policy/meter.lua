@@ -56,20 +56,21 @@ local function check(key, checks, write, into, at)
     returned = returned > no_limit - early and no_limit or returned + early
   end
   local passed = not moved and written > clock and written or clock
-  local time, begin = passed, passed
+  local time, begin, begin_part = passed, passed, 0
   if now > passed then
-    -- The earliest exact time of a request with that turn: turns are rounded up.
-    time, begin = now, parts > 1 and now - 1 or now
+    time, begin = now, now
+    -- The earliest exact time that rounds up to the turn.
+    if parts > 1 then begin, begin_part = now - 1, 1 end
   end
 
-  local fresh = tat < begin
+  local fresh = tat < begin or tat == begin and part < begin_part
   -- A kernel writes neither 007 nor 1e3.
   if stored and plain and not string.find(stored, '^[1-9]%d*$') then
     into[at] = foreign
     return 0
   end
   local next, next_part = tat, part
-  if fresh then next, next_part = begin, 0 end
+  if fresh then next, next_part = begin, begin_part end
   local last = time + burst
   local admitted = 0
   if parts == 1 then

@@ -19,8 +19,8 @@ class reference {
   /// The verdict that record would give, with the figures of the state as it stands.
   virtual decision fetch(std::int64_t now, std::int64_t cost) const = 0;
 
-  /// The request has a reservation for that time, which has been rounded up: a bucket counts it up
-  /// to a microsecond earlier, so that it does not take the rounding for idle time.
+  /// The request has a reservation for that time, which has been rounded up: a bucket counts it at
+  /// the earliest exact time that rounds up to it, so that it takes no rounding for idle time.
   virtual void reserve(std::int64_t turn, std::int64_t cost) { record(turn, cost); }
 
   /// The request just recorded goes out at `start`: another policy delays it until then. What comes

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "model/reference.hpp"
@@ -37,13 +38,18 @@ class metering : public reference {
   }
 
   void reserve(std::int64_t turn, std::int64_t cost) override {
-    static_cast<Derived&>(*this).take(earliest(turn), cost);
+    static_cast<Derived&>(*this).take(earliest(turn), cost, least_part_);
   }
 
  protected:
-  explicit metering(const rate& r) : is_whole_(r.period.count() % r.count == 0) {}
+  explicit metering(const rate& r) {
+    if (r.period.count() % r.count != 0) least_part_ = std::gcd(r.count, r.period.count());
+  }
 
-  std::int64_t earliest(std::int64_t turn) const { return is_whole_ ? turn : turn - 1; }
+  std::int64_t earliest(std::int64_t turn) const { return least_part_ > 0 ? turn - 1 : turn; }
+
+  /// The smallest part of a microsecond, as a multiple of 1/count; 0 if T is whole microseconds.
+  std::int64_t least_part_ = 0;
 
  private:
   /// A clock behind by more than the bucket takes to fill: it counts as full, from now on.
@@ -52,8 +58,6 @@ class metering : public reference {
     const std::int64_t ahead = self.own_time(now) - now;
     if (ahead > self.filling_time()) self.move_back(ahead);
   }
-
-  bool is_whole_;
 };
 
 class token_bucket_reference final : public metering<token_bucket_reference> {
@@ -90,8 +94,9 @@ class token_bucket_reference final : public metering<token_bucket_reference> {
     return d;
   }
 
-  void take(std::int64_t at, std::int64_t cost) {
-    tokens_ = tokens_at(at) - wide{cost} * period_;
+  void take(std::int64_t at, std::int64_t cost, std::int64_t later_by = 0) {
+    const wide full = wide{capacity_} * period_;
+    tokens_ = std::min(tokens_at(at), full - later_by) - wide{cost} * period_;
     last_ = at;
   }
 
@@ -154,8 +159,8 @@ class leaky_bucket_reference final : public metering<leaky_bucket_reference> {
     return d;
   }
 
-  void take(std::int64_t at, std::int64_t cost) {
-    level_ = level_at(at) + wide{cost} * period_;
+  void take(std::int64_t at, std::int64_t cost, std::int64_t later_by = 0) {
+    level_ = std::max<wide>(level_at(at), later_by) + wide{cost} * period_;
     last_ = at;
     forget_turn();
   }
@@ -172,7 +177,7 @@ class leaky_bucket_reference final : public metering<leaky_bucket_reference> {
     const std::int64_t at = d.decided_at.time_since_epoch().count();
     if (at + d.delay.count() >= start) return;
     d.delay = microseconds(start - at);
-    level_ = wide{earliest(start) - at} * count_ + wide{cost} * period_;
+    level_ = wide{earliest(start) - at} * count_ + least_part_ + wide{cost} * period_;
     ahead_ = std::max(ahead_.value_or(start), start);
     figures(at, d);
   }
@@ -225,8 +230,8 @@ class gcra_reference final : public metering<gcra_reference> {
     return d;
   }
 
-  void take(std::int64_t at, std::int64_t cost) {
-    arrival_ = arrival_at(at) + wide{cost} * period_;
+  void take(std::int64_t at, std::int64_t cost, std::int64_t later_by = 0) {
+    arrival_ = std::max(arrival_at(at), wide{at} * count_ + later_by) + wide{cost} * period_;
   }
 
   void figures(std::int64_t at, decision& d) const {

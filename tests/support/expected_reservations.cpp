@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <numeric>
 #include <set>
 #include <stdexcept>
 
@@ -23,11 +24,12 @@ using reservation = expected_reservations::reservation;
 
 std::int64_t ceil_div(wide a, wide b) { return static_cast<std::int64_t>(a / b + (a % b > 0)); }
 
-/// From when on a bucket counts a reservation, in 1/count microseconds. A turn has been rounded up,
-/// and the bucket does not take that for idle time.
+/// From when on a bucket counts a reservation, in 1/count microseconds: the earliest exact time
+/// that rounds up to the turn, because the rounding is no idle time.
 wide earliest(std::int64_t now, std::int64_t turn, wide count, wide unit) {
-  const bool is_rounded = turn > now && unit % count != 0;
-  return (turn - (is_rounded ? 1 : 0)) * count;
+  if (turn <= now || unit % count == 0) return turn * count;
+  const auto part = std::gcd(static_cast<std::int64_t>(count), static_cast<std::int64_t>(unit));
+  return (turn - 1) * count + part;
 }
 
 /// token_bucket and gcra, by the time at which the bucket would be full. Times as multiples of

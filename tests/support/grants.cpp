@@ -1,6 +1,7 @@
 #include "support/grants.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "support/text.hpp"
 
@@ -16,10 +17,12 @@ std::string excess(const policy& p, const grant& last, const grant& since, wide 
 
 /// Each stretch from one grant to another: at most `burst`, and `count` per `period` for its
 /// length. Of those that go out one by one, the last of the stretch is still to flow: only what
-/// went before it must have.
+/// went before it must have. The first of the stretch may have been rounded up to its time.
 std::optional<std::string> of_bucket(const policy& p, const std::vector<grant>& all, wide burst,
                                      const rate& r, bool spaced) {
   const wide count = r.count, period = r.period.count();
+  const wide rounding = count - std::gcd(r.count, r.period.count());
+  const wide most = burst * period + (period % count == 0 ? 0 : rounding);
   // For one that ends the stretch, all that could begin it are asked at once: by what is left of
   // the sum up to there when the flow since the beginning of time is taken off. The smallest such
   // number was before the worst stretch.
@@ -36,7 +39,7 @@ std::optional<std::string> of_bucket(const policy& p, const std::vector<grant>& 
       sum_before_worst = sum;
     }
     const wide with = spaced ? sum : sum + g.cost;
-    if (with * period - flow - smallest > burst * period) {
+    if (with * period - flow - smallest > most) {
       return excess(p, g, *worst, with - sum_before_worst);
     }
     sum += g.cost;
