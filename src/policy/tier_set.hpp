@@ -77,10 +77,11 @@ void each_ticket(const tickets& all, const Range& kernels, Projection&& kernel_o
   for (const auto& one : kernels) {
     std::visit(
         [&]<class Kernel>(const Kernel& k) {
-          ticket t{all.counted};
+          ticket t{.counted = all.counted};
           constexpr bool is_bucket = Kernel::kind == kernel_kind::bucket;
-          if (is_bucket && bucket < all.buckets.size()) {
-            t.left = all.buckets[bucket++];
+          if constexpr (is_bucket) {
+            t.rounding = k.rounding();
+            if (bucket < all.buckets.size()) t.left = all.buckets[bucket++];
           }
           if (!found.empty()) {
             const bool counts = !is_bucket || t.left.whole > 0;
