@@ -58,9 +58,6 @@ enum class error : std::int16_t {
   /// the check was sent, and the connection was lost or the store was closed before the reply came:
   /// may have counted
   outcome_unknown,
-  /// the check was counted, and the deadline passed before limiter_options::replicas replicas had
-  /// the count: a failover may forget it; treat it as counted
-  not_replicated,
   /// max_pending calls are pending; or the queue of acquire() is full, or it dropped this waiter
   overloaded,
   /// no call got an answer for a whole timeout; until one is answered, further calls fail at once
@@ -159,8 +156,7 @@ enum class condition {
   /// (overloaded) or ended by store::close() (store_closed) may have had a reservation: it is given
   /// back as far as possible (docs/waiting.md)
   not_counted,
-  /// the check was sent and not answered, or was counted, but not by enough replicas: a retry could
-  /// count twice
+  /// the check was sent and not answered: a retry could count twice
   may_have_counted,
 };
 

@@ -58,9 +58,8 @@ joint_call join(std::span<const claim>);
 /// - the server refuses the call: `out_of_memory`, `server_misconfigured`, `wrong_type`,
 ///   `newer_state`, `script_missing`, `command_missing`, `cross_slot`, `server_error`;
 /// - a Memcached store cannot run the call: `clock_skew`, `store_contention`, `state_too_large`;
-/// - no answer: `no_reply`, `outcome_unknown`, `protocol_error`; with limiter_options::replicas,
-///   `not_replicated`. These equal condition::may_have_counted; all others in this list equal
-///   condition::not_counted;
+/// - no answer: `no_reply`, `outcome_unknown`, `protocol_error`. These equal
+///   condition::may_have_counted; all others in this list equal condition::not_counted;
 /// - the store's own bounds: `overloaded` (max_pending), `store_full` (a memory store has no room
 ///   for a new subject, or no memory), `store_closed`.
 ///

@@ -129,17 +129,6 @@ struct limiter_options {
 
   /// The waiting time in which a waiter's priority rises by one, evenly. Zero: it never rises.
   duration priority_aging = std::chrono::seconds{1};
-
-  /// How many replicas must have a count before the call is answered: 0 (the master alone decides)
-  /// to 100. Only a Redis store has replicas, on one master, with Sentinels or in a Redis Cluster;
-  /// with another store, the limiter's constructor throws `invalid_policy`. A failover to such a
-  /// replica forgets no answered call. Each call that counts then takes one more round trip, from
-  /// the master to its replicas, and ends with error::not_replicated if its deadline passes before
-  /// that. Refusals and fetch() do not wait. The limiters of one store with the same value share
-  /// connections of their own, so that they do not delay other limiters, and their calls keep their
-  /// order among themselves. record_all() takes limiters with the same value only. See
-  /// docs/reliability.md.
-  std::size_t replicas = 0;
 };
 
 /// Options of one record(). A timeout of zero is the store's default, here and below: do not pass

@@ -10,7 +10,6 @@ namespace weir {
 /// Makes a store on one Redis (6.2 or later) or Valkey (7.2 or later) server, over one multiplexed
 /// connection; or, with redis_options::cluster_seeds, on a Redis Cluster, over one connection to
 /// each master that is needed; or, with redis_options::sentinel, on the master that Sentinels name.
-/// Limiters with limiter_options::replicas get further connections.
 ///
 /// Returns at once, as open_store() does. It reads the TLS files now, and never again.
 ///

@@ -17,7 +17,6 @@ enum class check_stage : std::uint8_t {
   idle,     ///< no store has it yet
   waiting,  ///< in the store's line; nothing sent
   sent,     ///< in the write that is under way, or in an earlier one; its reply is due
-  counted,  ///< answered, if enough replicas have its count, too
   done,     ///< answered, failed or cancelled; about to be delivered
 };
 

@@ -16,11 +16,10 @@ bool pending_checks::replace(check& c, check& successor) {
 }
 
 /// The store may make a reservation for a sent acquire. Its queue waits for the answer, without a
-/// deadline and without replicas, and gives the reservation back.
+/// deadline, and gives the reservation back.
 void pending_checks::detach(check& c) {
   flight_of(c).is_detached = true;
   deadline_wheel::remove(c);
-  if (flight_of(c).stage == check_stage::counted) finish(c);
 }
 
 /// Gives the place of a sent acquire to `other`, which is detached.
@@ -30,12 +29,11 @@ void pending_checks::put_in_place_of(check& c, check& other) noexcept {
   flight_of(other).stage = flight.stage;
   flight_of(other).position = flight.position;
   flight_of(other).resends = flight.resends;
-  // The answer is there if it only waits for memcached to store it, or for replicas.
+  // The answer is there if it only waits for memcached to store it.
   other.answer = c.answer;
   as<acquire_request>(other).found = std::move(as<acquire_request>(c).found);
   flight_of(c).line.swap_nodes(flight_of(other).line);
   pending_ += weight_of(other);
-  if (flight.stage == check_stage::counted) finish(other);
 }
 
 }  // namespace weir::detail

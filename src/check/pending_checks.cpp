@@ -52,7 +52,7 @@ void pending_checks::finish(check& c, error e) {
 
 void pending_checks::fail_sent(check_list& list, error reason, time now) {
   while (!list.empty()) {
-    if (!is_overlooked(list.front())) breaker_.failed(now, now);
+    breaker_.failed(now, now);
     finish(list.front(), reason);
   }
 }
@@ -60,9 +60,7 @@ void pending_checks::fail_sent(check_list& list, error reason, time now) {
 /// Ends a check whose deadline has passed.
 void pending_checks::end_late(check& c) {
   const in_flight& flight = flight_of(c);
-  if (flight.stage == check_stage::counted) {
-    c.ec = error::not_replicated;
-  } else if (flight.stage != check_stage::waiting) {
+  if (flight.stage != check_stage::waiting) {
     c.ec = error::no_reply;
   } else if (!c.ec) {  // else: why it came back
     c.ec = suspicion_ != error{} ? suspicion_ : step_ != error{} ? step_ : error::timed_out;
@@ -90,7 +88,6 @@ void pending_checks::expire_checks(time now, bool is_quiet, time::duration late)
 /// has answered other checks since then is only slow, and an unsent check on an idle connection was
 /// never asked of the store.
 bool pending_checks::shows_failure(const check& c, time since, bool is_quiet) const noexcept {
-  if (is_overlooked(c)) return false;
   const bool was_never_asked = connected_ && is_quiet && flight_of(c).stage == check_stage::waiting;
   return !was_never_asked && last_answer_ < since;
 }

@@ -95,8 +95,7 @@ class pending_checks {
     deadline_wheel::remove(c);
     pending_ -= weight_of(c);
   }
-  /// If there is an error, drops the answer: memcached did not store it, or too few replicas have
-  /// it.
+  /// If there is an error, drops the answer, which memcached did not store.
   void finish(check& c);
   void finish(check& c, error e);
   /// Ends all checks of a list that hold their answers or errors.
@@ -162,17 +161,11 @@ class pending_checks {
   error refusal_{};    // if not zero, fails new checks
   bool closed_ = false;
   bool ended_ = false;
-  // With replicas, only their confirmation closes the circuit, so the circuit breaker ignores
-  // fetches, which do not wait for it.
-  bool has_replicas_ = false;
 
  private:
   void detach(check& c);
   void put_in_place_of(check& c, check& other) noexcept;
   bool shows_failure(const check& c, time since, bool is_quiet) const noexcept;
-  bool is_overlooked(const check& c) const noexcept {
-    return has_replicas_ && c.kind == check_kind::fetch;
-  }
 };
 
 }  // namespace weir::detail

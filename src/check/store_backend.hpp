@@ -61,27 +61,12 @@ class store_backend {
 
   /// The limiters that have waiters, leases or local units, or know of a cool-down. The store tells
   /// them that it closes, or that its context is being destroyed.
-  virtual roster<const limiter_spec>& limiters() noexcept { return limiters_; }
-
-  /// The limiters that may know of cool-downs, of this store and of all beside it (waiting_for()):
-  /// one cool-down holds for limiters with any number of replicas.
-  roster<const limiter_spec>& cooled() noexcept { return *cooled_; }
-
-  /// A store on the same server with its own connections, where a call is answered only when so
-  /// many replicas have its count. The result keeps `whole`, a handle of this store, and reports to
-  /// `sink` unless it exists already. Null: there are no replicas.
-  virtual std::shared_ptr<store_backend> waiting_for(
-      std::size_t /*replicas*/, const std::shared_ptr<store_backend>& /*whole*/,
-      std::unique_ptr<completion_sink> /*sink*/) {
-    return nullptr;
-  }
+  roster<const limiter_spec>& limiters() noexcept { return limiters_; }
 
   /// Called once, by the store's first handle, before the first check.
   void attach(std::unique_ptr<completion_sink> sink) noexcept { sink_ = std::move(sink); }
   bool has_sink() const noexcept { return sink_ != nullptr; }
   completion_sink& sink() noexcept { return *sink_; }
-  /// Called before the first check, for a store that waiting_for() makes.
-  void share_cooled_with(store_backend& whole) noexcept { cooled_ = whole.cooled_; }
 
  protected:
   /// Tells limiters and sink that the store closes. They keep copies of `keep_alive` while
@@ -94,8 +79,6 @@ class store_backend {
   boost::asio::any_io_executor executor_;
   std::optional<boost::asio::io_context::executor_type> usual_executor_;
   roster<const limiter_spec> limiters_;
-  std::shared_ptr<roster<const limiter_spec>>
-      cooled_ = std::make_shared<roster<const limiter_spec>>();
   std::unique_ptr<completion_sink> sink_;
 };
 

@@ -46,7 +46,7 @@ void remember(const check& c) {
 void forget_cool_down(const check& reset) {
   const limiter_spec& own = *reset.limiter;
   if (!own.has_cool_down) return;
-  for (const auto& one : own.store->cooled().present()) {
+  for (const auto& one : own.store->limiters().present()) {
     if (one->resource_id != own.resource_id || !one->has_cool_down) continue;
     const auto& queue = impl_of(*one).queue;
     if (queue != nullptr) queue->forget_cool_down(reset.subject.view());

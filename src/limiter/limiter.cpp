@@ -9,21 +9,6 @@
 #include "policy/require_valid.hpp"
 
 namespace weir {
-namespace {
-
-/// The store, or the one beside it that waits for so many replicas.
-std::shared_ptr<detail::store_backend> backend_for(const store& s, std::size_t replicas) {
-  const std::shared_ptr<detail::store_backend>& whole = s.backend();
-  if (replicas == 0) return whole;
-  policies::require_valid(replicas <= 100, "replicas: at most 100");
-  auto beside = whole->waiting_for(replicas, whole,
-                                   std::make_unique<detail::completion>(whole->get_executor()));
-  policies::require_valid(beside != nullptr,
-                          "replicas: only a Redis store has replicas to wait for");
-  return beside;
-}
-
-}  // namespace
 
 limiter::limiter(const weir::store& store, std::string_view resource, const weir::policy& policy,
                  const limiter_options& options)
@@ -31,7 +16,7 @@ limiter::limiter(const weir::store& store, std::string_view resource, const weir
 
 limiter::limiter(const weir::store& store, std::string_view resource, const weir::tiers& tiers,
                  const limiter_options& options) try
-    : core_(std::make_shared<detail::limiter_impl>(backend_for(store, options.replicas), resource,
+    : core_(std::make_shared<detail::limiter_impl>(store.backend(), resource,
                                                    tiers, options)) {
 } catch (const boost::system::system_error& e) {
   detail::rethrow_with_name(e, resource);

@@ -73,11 +73,10 @@ class cluster_session::node_sink final : public detail::completion_sink, public 
 };
 
 cluster_session::cluster_session(const asio::any_io_executor& executor, redis_options&& options,
-                                 tls_context tls, std::size_t replicas)
+                                 tls_context tls)
     : store_backend(executor),
       options_(std::move(options)),
       tls_(std::move(tls)),
-      replicas_(replicas),
       mutex_(!options_.single_threaded),
       core_(
           options_,
@@ -95,21 +94,10 @@ void cluster_session::open() {
   follow(lock);
 }
 
-std::shared_ptr<detail::store_backend> cluster_session::waiting_for(
-    std::size_t replicas, const std::shared_ptr<detail::store_backend>& whole,
-    std::unique_ptr<detail::completion_sink> sink) {
-  return replicated_.get(replicas, [&] {
-    return beside(
-        whole,
-        std::make_shared<cluster_session>(get_executor(), redis_options(options_), tls_, replicas),
-        std::move(sink));
-  });
-}
-
 /// Requires the mutex.
 std::shared_ptr<redis::cluster_node> cluster_session::make_node(const redis_address& at, index i) {
   const auto one = std::make_shared<session>(get_executor(), options_of_node(options_, at),
-                                             tls_contexts{tls_, nullptr}, replicas_);
+                                             tls_contexts{tls_, nullptr});
   const auto link = std::make_shared<node>(one);
   auto sink = std::make_unique<node_sink>(shared_from_this(), i, link);
   one->join(*sink);
@@ -170,7 +158,6 @@ void cluster_session::close() {
   if (context_gone_ || !core_.close(current_time())) return;
   const auto nodes = core_.links();
   follow(lock);
-  replicated_.close();
   for (const auto& one : nodes) one->close();
   // See session::close().
   const std::shared_ptr<void> hold(nullptr,

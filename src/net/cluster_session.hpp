@@ -8,7 +8,6 @@
 #include "check/shutdown_service.hpp"
 #include "check/store_backend.hpp"
 #include "net/optional_mutex.hpp"
-#include "net/replica_stores.hpp"
 #include "net/session.hpp"
 #include "net/strand.hpp"
 #include "redis/cluster_core.hpp"
@@ -24,9 +23,8 @@ class cluster_session final : public detail::store_backend,
                               public std::enable_shared_from_this<cluster_session>,
                               public detail::shutdown_listener {
  public:
-  /// With replicas, a call is answered only when so many replicas of its master have its count.
   cluster_session(const boost::asio::any_io_executor& executor, redis_options&& options,
-                  tls_context tls, std::size_t replicas = 0);
+                  tls_context tls);
 
   /// Starts to look for the slot map.
   void open();
@@ -38,9 +36,6 @@ class cluster_session final : public detail::store_backend,
   void close() override;
   bool has_hash_tags() const noexcept override { return true; }
   std::string_view key_prefix() const noexcept override { return options_.key_prefix; }
-  std::shared_ptr<detail::store_backend> waiting_for(
-      std::size_t replicas, const std::shared_ptr<detail::store_backend>& whole,
-      std::unique_ptr<detail::completion_sink> sink) override;
 
  private:
   using index = redis::cluster_core::index;
@@ -64,8 +59,6 @@ class cluster_session final : public detail::store_backend,
 
   const redis_options options_;
   const tls_context tls_;
-  const std::size_t replicas_;
-  replica_stores replicated_;
 
   optional_mutex mutex_;
   // Guarded by the mutex:

@@ -10,13 +10,11 @@ using detail::check;
 
 template class connection_driver<session, redis::connection_core>;
 
-session::session(const asio::any_io_executor& executor, redis_options&& options, tls_contexts tls,
-                 std::size_t replicas)
+session::session(const asio::any_io_executor& executor, redis_options&& options, tls_contexts tls)
     : store_backend(executor),
       options_(std::move(options)),
       tls_(std::move(tls)),
-      driver_(*this, executor, !options_.single_threaded, options_, std::random_device{}(),
-              replicas) {
+      driver_(*this, executor, !options_.single_threaded, options_, std::random_device{}()) {
   if (!options_.sentinel.addresses.empty()) {
     watch_ = std::make_unique<sentinel_watch>(driver_.get_strand(), options_, tls_.sentinel,
                                               static_cast<sentinel_watch::owner&>(*this));
@@ -27,16 +25,6 @@ session::session(const asio::any_io_executor& executor, redis_options&& options,
 void session::open() {
   detail::shutdown_service::add(get_executor(), weak_from_this());
   driver_.wake();
-}
-
-std::shared_ptr<detail::store_backend> session::waiting_for(
-    std::size_t replicas, const std::shared_ptr<detail::store_backend>& whole,
-    std::unique_ptr<detail::completion_sink> sink) {
-  return replicated_.get(replicas, [&] {
-    return beside(
-        whole, std::make_shared<session>(get_executor(), redis_options(options_), tls_, replicas),
-        std::move(sink));
-  });
 }
 
 // ---- called by limiters, on any thread
@@ -60,7 +48,6 @@ bool session::replace(check& c, check& successor) { return driver_.replace(c, su
 
 void session::close() {
   if (!driver_.close()) return;
-  replicated_.close();
   // Held here and by limiters that wait for an answer; its end lets the session stop.
   const std::shared_ptr<void> hold(
       nullptr, [self = shared_from_this()](void*) { self->driver_.stop_when_idle(); });

@@ -7,7 +7,6 @@
 #include "check/shutdown_service.hpp"
 #include "check/store_backend.hpp"
 #include "net/connection_driver.hpp"
-#include "net/replica_stores.hpp"
 #include "net/sentinel_watch.hpp"
 #include "redis/connection_core.hpp"
 #include "weir/redis_options.hpp"
@@ -31,9 +30,7 @@ class session final : public detail::store_backend,
     ~cluster() = default;
   };
 
-  /// With replicas, a call is answered only when so many replicas have its count.
-  session(const boost::asio::any_io_executor& executor, redis_options&& options, tls_contexts tls,
-          std::size_t replicas = 0);
+  session(const boost::asio::any_io_executor& executor, redis_options&& options, tls_contexts tls);
 
   /// Makes this a node of a cluster. Called before open().
   void join(cluster& c) noexcept { cluster_ = &c; }
@@ -53,9 +50,6 @@ class session final : public detail::store_backend,
   void close() override;
   bool has_hash_tags() const noexcept override { return true; }
   std::string_view key_prefix() const noexcept override { return options_.key_prefix; }
-  std::shared_ptr<detail::store_backend> waiting_for(
-      std::size_t replicas, const std::shared_ptr<detail::store_backend>& whole,
-      std::unique_ptr<detail::completion_sink> sink) override;
 
  private:
   using core = redis::connection_core;
@@ -76,7 +70,6 @@ class session final : public detail::store_backend,
 
   const redis_options options_;
   const tls_contexts tls_;
-  replica_stores replicated_;
   cluster* cluster_ = nullptr;
   std::unique_ptr<sentinel_watch> watch_;  // null without Sentinels; used on the strand only
   driver driver_;

@@ -7,24 +7,20 @@
 namespace weir::redis {
 namespace {
 
-pipeline::options pipeline_options(const redis_options& o, std::size_t replicas) {
+pipeline::options pipeline_options(const redis_options& o) {
   return {.max_pending = std::max<std::size_t>(1, o.max_pending),
           .max_keys_per_call = o.max_keys_per_call,
           .timeout = o.timeout,
           .breaker_failures = o.breaker_failures,
           .breaker_pause = o.breaker_pause,
           .in_cluster = !o.cluster_seeds.empty(),
-          .host = o.cluster_seeds.empty() ? std::string() : o.host,
-          .replicas = replicas,
-          // A WAIT is followed by another one while its calls have time left.
-          .longest_wait = std::chrono::floor<std::chrono::milliseconds>(o.silence_timeout / 2)};
+          .host = o.cluster_seeds.empty() ? std::string() : o.host};
 }
 
 }  // namespace
 
-connection_core::connection_core(const redis_options& options, std::uint32_t seed,
-                                 std::size_t replicas)
-    : connection_life(options, seed, pipeline_options(options, replicas)),
+connection_core::connection_core(const redis_options& options, std::uint32_t seed)
+    : connection_life(options, seed, pipeline_options(options)),
       login_{options.username, options.password},
       reader_(options.cluster_seeds.empty() ? reply_limits{} : slot_map_limits) {}
 

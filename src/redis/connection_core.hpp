@@ -18,8 +18,7 @@ namespace weir::redis {
 class connection_core final
     : public detail::connection_life<connection_core, pipeline, redis_options> {
  public:
-  /// With replicas, a call is answered only when so many replicas have its count.
-  connection_core(const redis_options& options, std::uint32_t seed, std::size_t replicas = 0);
+  connection_core(const redis_options& options, std::uint32_t seed);
 
   // For callers; see pipeline.
   void submit(detail::check& c, time now) { pipeline_.submit(c, now); }

@@ -53,7 +53,6 @@ void pipeline::connected(const script_set& known, std::chrono::microseconds roun
   is_replica_ = served_ = false;
   paused_until_ = time::max();
   window_.reset(round_trip);
-  usual_confirmation_ = {};
   may_send_ = true;
 }
 
@@ -80,7 +79,6 @@ void pipeline::disconnected(error reason, std::size_t sent, time now) {
     }
     coalescer_.take_back(calls_);
   }
-  fail_sent(counted_, reason, now);
   staged_ = 0;
   writing_ = false;
 }
@@ -90,8 +88,6 @@ void pipeline::close() {
   finish_all(passed_over_, error::store_closed);
   for (check_list* list : {&urgent_, &again_, &waiting_}) close_unsent(*list);
   for (redirected_checks& r : redirected_) close_unsent(r.checks);
-  finish_if(counted_, error::outcome_unknown,
-            [](const check& c) { return c.kind != detail::check_kind::acquire; });
   for (script_call& call : calls_) {
     for (call_key& key : call.keys) close_sent(key.checks);
   }
@@ -104,7 +100,6 @@ void pipeline::end() {
   for (script_call& c : calls_) {
     for (call_key& key : c.keys) finish_all(key.checks, error::outcome_unknown);
   }
-  finish_all(counted_, error::outcome_unknown);
 }
 
 check_list pipeline::abandon() {

@@ -25,10 +25,8 @@ namespace weir::redis {
 /// The life of checks on one multiplexed connection, without sockets, clocks or locks:
 ///
 ///     waiting --> sent --> done               submit, next_write, consume
-///                   +--> counted --> done     if replicas must have the count
 ///
 /// waiting: not sent yet. sent: encoded in the write in progress, or in one before; a reply is due.
-/// counted: answered, but not yet by the replicas.
 /// Deadlines and cancellation take a check out at any stage; its place in the call stays, so that
 /// later replies still reach their own checks. A check whose script certainly did not run (no such
 /// script, the server is loading or busy, the write was cut short) goes back to waiting; in a Redis
@@ -47,19 +45,15 @@ class pipeline : public detail::pending_checks {
     std::chrono::microseconds timeout = std::chrono::milliseconds{500};
     std::size_t breaker_failures = 0;
     std::chrono::microseconds breaker_pause = std::chrono::milliseconds{500};
-    bool in_cluster = false;   ///< the server is a node of a Redis Cluster
-    std::string host = {};     ///< in a cluster: the host of a node that names none
-    std::size_t replicas = 0;  ///< how many must have a count before the call is answered
-    std::chrono::milliseconds longest_wait{1000};  ///< the server's longest wait for them at once
+    bool in_cluster = false;  ///< the server is a node of a Redis Cluster
+    std::string host = {};    ///< in a cluster: the host of a node that names none
   };
 
   explicit pipeline(const options& o)
       : pending_checks(o),
         options_(o),
         coalescer_(o.max_keys_per_call),
-        window_(o.timeout, coalescer_.full_write()) {
-    has_replicas_ = o.replicas != 0;
-  }
+        window_(o.timeout, coalescer_.full_write()) {}
 
   // For callers.
 
@@ -205,14 +199,11 @@ class pipeline : public detail::pending_checks {
     c.end = out_.size();
     ++staged_;
   }
-  void stage_wait(time now);
-  void hold_counted(script_call& c);
-  void confirmed(const script_call& wait, const reply_view& reply, time now);
   bool has_waiting() const noexcept { return !waiting_.empty() || !again_.empty(); }
   call_list& pack(time now);
   /// When a check that is sent now is probably answered.
   time expected_answer(time now) const noexcept {
-    return now + window_.expected(pending_) + usual_confirmation_;
+    return now + window_.expected(pending_);
   }
   void heard(const script_call& c, bool ran, time now);
   void prefetch_calls() const noexcept;
@@ -234,9 +225,6 @@ class pipeline : public detail::pending_checks {
   call_list calls_;
   // How many calls at the end of calls_ are in the write in progress.
   std::size_t staged_ = 0;
-  detail::check_list counted_;  // answered, but not yet by the replicas
-  // How long replicas take; zero: unknown, or none are needed.
-  std::chrono::microseconds usual_confirmation_{0};
 
   std::string out_;
   call_writer writer_;
@@ -251,10 +239,9 @@ class pipeline : public detail::pending_checks {
 
   std::uint32_t next_order_ = 0;
   bool writing_ = false;
-  static constexpr std::uint8_t wants_ping = 1, wants_map = 2, wants_wait = 4;
+  static constexpr std::uint8_t wants_ping = 1, wants_map = 2;
   std::uint8_t wanted_ = 0;  // the connection's own commands for the next write
-  // confirming: a WAIT is under way.
-  static constexpr std::uint8_t unwelcome = 1, redirects = 2, confirming = 4;
+  static constexpr std::uint8_t unwelcome = 1, redirects = 2;
   std::uint8_t blocked_ = 0;  // if not 0, nothing is written: why
   bool is_replica_ = false;   // the server said READONLY: no answer of it counts as served
   bool served_ = false;

@@ -9,16 +9,13 @@ namespace weir::redis {
 void pipeline::heard(const script_call& c, bool ran, time now) {
   if (!c.keys.empty()) window_.answered(c.weight(), c.sent, c.sent_alone, ran, now);
   may_send_ = true;
-  // With replicas, only the reply to WAIT shows that the store is there.
-  if (options_.replicas == 0) note_answer(c.sent, now);
+  note_answer(c.sent, now);
 }
 
 /// Handles the reply to a command of the connection itself.
 void pipeline::answer_own(const script_call& c, const reply_view& reply, time now) {
   const error e = reply.is_error() ? classify_error(reply.root().text) : error{};
   switch (c.what) {
-    case script_call::command::wait:
-      return confirmed(c, reply, now);
     case script_call::command::slots:
       map_.emplace(map_answer{reply.is_error() ? nullptr : read_slot_map(reply, options_.host), e});
       return;
@@ -44,10 +41,6 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
   if (e != error{}) return answer_error(c, reply, e, now);
   if (c.has_text) text_failure_ = {};
   served_ = !is_replica_;
-  if (options_.replicas != 0) {
-    hold_counted(c);
-    return true;
-  }
   for (call_key& key : c.keys) finish_all(key.checks);
   return true;
 }

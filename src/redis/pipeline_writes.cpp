@@ -62,7 +62,6 @@ const std::string& pipeline::next_write(time now) {
     // With no call in flight, no reply would set this later.
     may_send_ = window_.is_idle() || (!out_.empty() && window_.room() > 0);
   }
-  if (options_.replicas != 0) stage_wait(now);
   writing_ = !out_.empty();
   return out_;
 }

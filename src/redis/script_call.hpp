@@ -45,7 +45,7 @@ struct settlement_terms {
 /// The notes about a command, all of them plain values.
 struct call_notes {
   /// The connection's own commands have no checks, and no kind.
-  enum class command : std::uint8_t { ping, asking, slots, wait, request };
+  enum class command : std::uint8_t { ping, asking, slots, request };
   static constexpr std::size_t unbounded = static_cast<std::size_t>(-1);
 
   command what = command::ping;

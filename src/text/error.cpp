@@ -93,10 +93,6 @@ constexpr description describe(int value) noexcept {
       return {"outcome_unknown", group::may_have_counted,
               "the check was sent, and the connection was lost or the store was closed before the "
               "reply came: it may have been counted"};
-    case error::not_replicated:
-      return {"not_replicated", group::may_have_counted,
-              "the check was counted, and its deadline passed before enough replicas had the "
-              "count: check that the master has that many replicas, or allow more time"};
     case error::overloaded:
       return {"overloaded", group::not_counted,
               "too many calls wait for the store or for a reservation: pause before you call "

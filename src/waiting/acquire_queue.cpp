@@ -179,7 +179,6 @@ void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> keep_alive
 void acquire_queue::start(const core_ptr& core) {
   alarm_.start(core->store->get_executor(), [&] {
     core->store->limiters().add(core);
-    if (core->has_cool_down) core->store->cooled().add(core);
     return true;  // also while the store closes: the store refuses the requests
   });
 }

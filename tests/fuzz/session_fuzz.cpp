@@ -1,7 +1,7 @@
 // A whole session fed with arbitrary bytes and events, and with well-formed replies to what it
 // wrote: every check ends exactly once, the core never asks for two things of a kind at once, a
-// server that is well again is found, and in the end nothing is left. Replicas may have to confirm,
-// and the server may be a node of a cluster.
+// server that is well again is found, and in the end nothing is left. The server may be a node of a
+// cluster.
 #include <array>
 #include <bit>
 #include <cstdlib>
@@ -25,8 +25,7 @@ using weir::test::fake_check;
 using weir::test::make_core;
 
 struct driver {
-  driver(weir::redis_options o, std::size_t replicas)
-      : options(std::move(o)), core(options, 1, replicas) {}
+  explicit driver(weir::redis_options o) : options(std::move(o)), core(options, 1) {}
 
   weir::redis_options options;
   connection_core core;
@@ -235,8 +234,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   weir::fuzz::input in(data, size);
   const std::uint8_t mode = in.byte();
   const std::uint8_t end = in.byte();
-  driver d(options_of(mode), (mode & 64) ? 1 : 0);
-  const bool is_plain = mode < 64;  // no replicas, and no cluster
+  driver d(options_of(mode));
+  const bool is_plain = mode < 64;  // bit 6 is free; bit 7: a node of a cluster
   bool closed = false;
   d.core.on_time(d.now);
   d.pump();

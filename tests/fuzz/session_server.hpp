@@ -165,7 +165,6 @@ struct server {
       return knows_hello ? "%1\r\n+proto\r\n:3\r\n" : "-ERR unknown command `HELLO`\r\n";
     }
     if (words[0] == "UNLINK") return ":1\r\n";
-    if (words[0] == "WAIT") return value == 1 ? ":0\r\n" : ":1\r\n";
     if (words[0] == "SCRIPT") return known_scripts(words, 0);
     if (words[0] != "EVALSHA") return "+OK\r\n";
     std::vector<std::string> values{integer(server_time)};

@@ -67,30 +67,6 @@ BOOST_AUTO_TEST_CASE(a_master_is_killed_under_load) {
   BOOST_TEST(unknown <= 40);  // those that were sent
 }
 
-// Each answered call is at the replica, so no count goes back. Once more when the killed master has
-// come back as the replica of the new one.
-BOOST_AUTO_TEST_CASE(no_answered_call_is_lost_with_replicas_when_a_master_is_killed) {
-  const weir::limiter l(open(40s), "r", plenty(), {.replicas = 1});
-  load all(io, l, 20, data_loss::none);
-  all.run_on(5);
-  for (const auto& [master, replica] : {std::pair{0, 3}, {3, 0}}) {
-    cluster.node(master).kill();
-    run_while_waiting([&] { return !cluster.slots_of(replica).empty(); });
-    cluster.node(master).restart();
-    all.run_on(5);
-  }
-  all.end();
-  std::int64_t unknown = 0;
-  for (const auto& c : all.callers) {
-    unknown += c->failures;
-    const std::int64_t here = counted(l, c->subject);
-    BOOST_TEST(here >= c->successes);
-    BOOST_TEST(here <= c->successes + c->failures);
-  }
-  BOOST_TEST_MESSAGE(unknown << " calls of unknown outcome");
-  BOOST_TEST(unknown <= 40);  // those that were under way when a master was killed
-}
-
 // A master that hangs is replaced; the calls that were sent to it end, and later ones are served.
 BOOST_AUTO_TEST_CASE(a_master_hangs_under_load) {
   weir::redis_options o = options(40s);  // however long the failover takes

@@ -48,7 +48,6 @@ constexpr expectation table[] = {
     WEIR_ERROR(timed_out, not_counted),
     WEIR_ERROR(no_reply, may_have_counted),
     WEIR_ERROR(outcome_unknown, may_have_counted),
-    WEIR_ERROR(not_replicated, may_have_counted),
     WEIR_ERROR(overloaded, not_counted),
     WEIR_ERROR(circuit_open, not_counted),
     WEIR_ERROR(store_full, not_counted),

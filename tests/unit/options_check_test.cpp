@@ -141,8 +141,6 @@ BOOST_AUTO_TEST_CASE(an_empty_executor_or_store_is_refused) {
   const weir::store moved = std::move(store);
   const weir::policy policy = weir::gcra{.rate = weir::per_second(1)};
   BOOST_CHECK_EXCEPTION(weir::limiter(store, "r", policy), boost::system::system_error, is_refused);
-  BOOST_CHECK_EXCEPTION(weir::limiter(store, "r", policy, {.replicas = 1}),
-                        boost::system::system_error, is_refused);
   BOOST_CHECK_EXCEPTION(weir::concurrency_limiter(store, "r", {}), boost::system::system_error,
                         is_refused);
 }
