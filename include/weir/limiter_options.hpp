@@ -34,19 +34,12 @@ enum class vendor_count : std::uint8_t {
   tokens,  ///< vendor_feedback::tokens
 };
 
-/// What acquire() does when max_waiting waiters of its subject wait already. A call that is turned
-/// away, and a waiter that is dropped, get error::overloaded. Nothing is counted for the call; the
-/// waiter's reservation is given back as far as possible (docs/waiting.md).
+/// Which caller gets error::overloaded when max_waiting waiters of a subject wait already and one
+/// more calls acquire(). Nothing is counted for a new call that is turned away; the reservation of a
+/// waiter that is dropped is given back as far as possible (docs/waiting.md).
 enum class on_overflow : std::uint8_t {
-  /// the new call is turned away
-  refuse_new,
-  /// the waiter that came first is dropped, and the new call takes its place in the queue
-  drop_oldest,
-  /// the last waiter in rank is dropped; that may be the new call
-  drop_lowest_priority,
-  /// the new call waits outside the queue, unsent, until there is room or `max_wait` is over; the
-  /// first in rank comes in first
-  block,
+  refuse_new,            ///< the new call
+  drop_lowest_priority,  ///< the last waiter in rank; that may be the new call
 };
 
 struct limiter_options {

@@ -16,8 +16,7 @@ limiter::limiter(const weir::store& store, std::string_view resource, const weir
 
 limiter::limiter(const weir::store& store, std::string_view resource, const weir::tiers& tiers,
                  const limiter_options& options) try
-    : core_(std::make_shared<detail::limiter_impl>(store.backend(), resource,
-                                                   tiers, options)) {
+    : core_(std::make_shared<detail::limiter_impl>(store.backend(), resource, tiers, options)) {
 } catch (const boost::system::system_error& e) {
   detail::rethrow_with_name(e, resource);
 }

@@ -21,7 +21,7 @@ void require_known(const char* option, Enum value, Enum last) {
 
 void check_enumerators(const limiter_options& options) {
   require_known("on_failure", options.on_failure, on_failure::fallback);
-  require_known("overflow", options.overflow, on_overflow::block);
+  require_known("overflow", options.overflow, on_overflow::drop_lowest_priority);
   require_known("sync_remaining_with", options.sync_remaining_with, vendor_count::tokens);
   require_known("response_parsing.reset", options.response_parsing.reset,
                 reset_unit::epoch_milliseconds);

@@ -202,9 +202,7 @@ class pipeline : public detail::pending_checks {
   bool has_waiting() const noexcept { return !waiting_.empty() || !again_.empty(); }
   call_list& pack(time now);
   /// When a check that is sent now is probably answered.
-  time expected_answer(time now) const noexcept {
-    return now + window_.expected(pending_);
-  }
+  time expected_answer(time now) const noexcept { return now + window_.expected(pending_); }
   void heard(const script_call& c, bool ran, time now);
   void prefetch_calls() const noexcept;
   void answer_own(const script_call& c, const reply_view& reply, time now);

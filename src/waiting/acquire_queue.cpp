@@ -29,9 +29,7 @@ constexpr int most_at_once = 1000;
 }  // namespace
 
 acquire_queue::acquire_queue(const queue_rules& rules)
-    : rules_(rules),
-      has_direct_checks_(rules.overflow == on_overflow::refuse_new ||
-                         rules.overflow == on_overflow::block) {}
+    : rules_(rules), has_direct_checks_(rules.overflow == on_overflow::refuse_new) {}
 
 // ---- callers, the store and the timer, on any thread
 

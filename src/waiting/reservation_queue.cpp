@@ -65,35 +65,13 @@ void reservation_queue::arrive_answered(check& c, const request_ptr& request, st
 }
 
 void reservation_queue::overflow(waiter& w, time now, orders& out) {
-  switch (rules_.overflow) {
-    case on_overflow::refuse_new:
-      break;
-    case on_overflow::drop_oldest:
-      return replace(inside_by_arrival_.front(), w, now, out);
-    case on_overflow::drop_lowest_priority: {
-      waiter& last = *inside_.rbegin();
-      if (w.goes < last.goes) return replace(last, w, now, out);
-      break;
-    }
-    case on_overflow::block:
-      if (outside_count_ >= max_outside) break;
-      ++outside_count_;
-      outside_.insert(w);
-      outside_by_latest_.insert(w);
-      return;
-  }
-  tell(w, error::overloaded, out);
-}
-
-void reservation_queue::replace(waiter& dropped, waiter& newcomer, time now, orders& out) {
-  const bool is_taken_over = take_over(dropped, newcomer, now);
-  if (!is_taken_over) withdraw(dropped, out);
-  tell(dropped, error::overloaded, out);
-  if (is_taken_over) {
-    let_in(newcomer);
-  } else {
-    enter(newcomer, now, out);
-  }
+  const bool drops = rules_.overflow == on_overflow::drop_lowest_priority && !waiting_.empty() &&
+                     w.goes < waiting_.rbegin()->goes;
+  if (!drops) return tell(w, error::overloaded, out);
+  waiter& last = *waiting_.rbegin();
+  withdraw(last, out);
+  tell(last, error::overloaded, out);
+  enter(w, now, out);  // takes the reservation of the last one, if that is of use
 }
 
 void reservation_queue::enter(waiter& w, time now, orders& out) {
@@ -102,30 +80,18 @@ void reservation_queue::enter(waiter& w, time now, orders& out) {
 }
 
 void reservation_queue::let_in(waiter& w) noexcept {
-  ++inside_count_;
-  inside_.insert(w);
-  inside_by_arrival_.push_back(w);
+  ++waiting_count_;
+  waiting_.insert(w);
 }
 
-/// The end of each event. Completes due reservations, and moves waiters from outside to inside
-/// while there is room.
+/// The end of each event. Completes due reservations.
 ///
 /// Then gives reservations back: at once if a request is to be started, which must reach the store
 /// after them; else when no answer is due, because the store takes a reservation back whole only if
 /// none stands behind it, and a cancelled request may still become one.
 void reservation_queue::conclude(time now, orders& out) {
   do {
-    do {
-      while (has_room() && outside_count_ > 0) {
-        waiter& w = *outside_.begin();
-        reserve_for(w, now, out);  // first, because it may throw
-        --outside_count_;
-        w.by_rank.unlink();
-        w.by_latest.unlink();
-        let_in(w);
-      }
-      complete_due(now, out);
-    } while (has_room() && outside_count_ > 0);
+    complete_due(now, out);
     if (unstarted_requests_ == 0 && has_answers_due()) return;
     exchange_returns();
   } while (!reservations_.empty() && reservations_.begin()->due() <= now);
@@ -177,9 +143,6 @@ void reservation_queue::answered(reservation_request& request, time now, orders&
 }
 
 void reservation_queue::on_time(time now, orders& out) {
-  while (!outside_by_latest_.empty() && outside_by_latest_.begin()->latest <= now) {
-    tell(*outside_by_latest_.begin(), error::overloaded, out);
-  }
   while (!to_repeat_.empty() && to_repeat_.front().repeat_at <= now) {
     waiter& w = to_repeat_.front();
     to_repeat_.pop_front();
@@ -190,10 +153,9 @@ void reservation_queue::on_time(time now, orders& out) {
 
 void reservation_queue::close(orders& out) {
   closed_ = true;
-  while (!outside_.empty()) tell(*outside_.begin(), error::store_closed, out);
   if (has_answers_due()) return;
-  while (!inside_.empty()) {
-    waiter& w = *inside_.begin();
+  while (!waiting_.empty()) {
+    waiter& w = *waiting_.begin();
     check& c = *w.caller;
     withdraw(w, out);
     tell(w, error::store_closed, out);
@@ -207,7 +169,6 @@ void reservation_queue::close(orders& out) {
 reservation_queue::time reservation_queue::wakeup() const {
   time next = reservations_.empty() ? time::max() : reservations_.begin()->due();
   if (!to_repeat_.empty()) next = std::min(next, to_repeat_.front().repeat_at);
-  if (!outside_by_latest_.empty()) next = std::min(next, outside_by_latest_.begin()->latest);
   return next;
 }
 
@@ -280,7 +241,7 @@ reservation_request* reservation_queue::last_of_cost(std::int64_t cost) noexcept
 }
 
 void reservation_queue::withdraw(waiter& w, orders& out) {
-  if (w.reservation == nullptr) return;  // outside, or between a failed request and the next
+  if (w.reservation == nullptr) return;  // between a failed request and the next
   if (!w.reservation->is_reserved) {
     w.reservation->owner = nullptr;
     return cancel_request(w, cancel_scope::any, out);
@@ -295,23 +256,6 @@ void reservation_queue::withdraw(waiter& w, orders& out) {
 void reservation_queue::cancel_request(waiter& w, cancel_scope scope, orders& out) {
   w.reservation->cancelled = scope;
   out.cancels.emplace_back(w.reservation, scope);
-}
-
-bool reservation_queue::take_over(waiter& from, waiter& newcomer, time now) {
-  if (from.reservation == nullptr || from.cost() != newcomer.cost()) return false;
-  reservation_request& request = *from.reservation;
-  if (request.cancelled) return false;
-  if (request.is_reserved) {
-    if (request.due() > newcomer.latest) return false;
-    newcomer.reserved_at = now;
-    with_reservation_.insert(newcomer);
-  } else {
-    if (request.asked.max_wait != newcomer.request().max_wait) return false;
-    request.is_inherited = true;
-  }
-  newcomer.reservation = std::move(from.reservation);
-  newcomer.reservation->owner = &newcomer;
-  return true;
 }
 
 void reservation_queue::take_answer(reservation_request& request, time now, orders& out) {
@@ -380,12 +324,7 @@ void reservation_queue::take_failure(waiter& w, reservation_request& request, ti
                                      orders& out) {
   const bool is_cancelled = request.cancelled ||
                             request.ec == boost::asio::error::operation_aborted;
-  if (request.is_inherited && request.ec != boost::asio::error::operation_aborted) {
-    // The failed request had the deadline of the dropped waiter; this waiter gets its own request.
-    request.owner = nullptr;
-    request_for(w, now, out);
-  } else if (!is_cancelled && is_worth_repeating(request.ec) &&
-             now + rules_.retry_interval <= w.latest) {
+  if (!is_cancelled && is_worth_repeating(request.ec) && now + rules_.retry_interval <= w.latest) {
     request.owner = nullptr;
     w.reservation.reset();
     w.repeat_at = now + rules_.retry_interval;
@@ -423,8 +362,7 @@ void reservation_queue::tell(waiter& w, error_code ec, orders& out) {
 }
 
 void reservation_queue::finish(waiter& w, orders& out) {
-  if (w.by_arrival.is_linked()) --inside_count_;
-  if (w.by_latest.is_linked()) --outside_count_;
+  if (w.by_rank.is_linked()) --waiting_count_;
   if (w.reservation != nullptr) w.reservation->owner = nullptr;
   check& c = *w.caller;
   flight_of(c).queued = nullptr;
@@ -436,8 +374,7 @@ void reservation_queue::finish(waiter& w, orders& out) {
 }
 
 void reservation_queue::abandon(orders& out) {
-  while (!inside_.empty()) finish(*inside_.begin(), out);
-  while (!outside_.empty()) finish(*outside_.begin(), out);
+  while (!waiting_.empty()) finish(*waiting_.begin(), out);
   for (request_ptr& reservation : returns_) {
     out.returns.emplace_back(std::move(reservation), nullptr);
   }

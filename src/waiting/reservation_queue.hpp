@@ -16,11 +16,11 @@ struct queue_rules {
   std::chrono::microseconds same_end = waiting::same_end;
 };
 
-/// The waiters of one subject of one limiter. A waiter inside has a request, a reservation, or a
-/// failed request to repeat; a waiter outside found no room. The queue has no timer, lock or clock;
-/// it tells its driver what to do through `orders`.
+/// The waiters of one subject of one limiter. Each has a request, a reservation, or a failed request
+/// to repeat. The queue has no timer, lock or clock; it tells its driver what to do through
+/// `orders`.
 ///
-/// Each waiter makes one request when it comes inside, unless a reservation of its cost is about to
+/// Each waiter makes one request when it comes, unless a reservation of its cost is about to
 /// go back: then it takes that. Reservations of one cost are interchangeable: when a reservation is
 /// due, the waiter first in rank exchanges its own for it; when a waiter leaves, the last
 /// reservation is given back. A reservation that a new cool-down covers is given back, and its
@@ -37,9 +37,6 @@ class reservation_queue final {
  public:
   using time = detail::check::steady_time;
 
-  /// The most waiters outside per subject (on_overflow::block).
-  static constexpr std::size_t max_outside = 1'000'000;
-
   explicit reservation_queue(const queue_rules& rules) noexcept : rules_(rules) {}
   reservation_queue(const reservation_queue&) = delete;
   reservation_queue& operator=(const reservation_queue&) = delete;
@@ -54,7 +51,7 @@ class reservation_queue final {
   /// Notes that a request without a waiter is at the store; answered() follows.
   void expect_answer() noexcept { ++pending_requests_; }
   /// How many checks of the subject are at the store without being in this queue. They count as
-  /// waiters inside, and their answers are due.
+  /// waiters, and their answers are due.
   void set_direct_checks(std::size_t n) noexcept { direct_ = n; }
   /// Cancels a waiter that has no result yet. With only_unsent, a waiter stays if its request was
   /// sent or has become a reservation.
@@ -71,15 +68,15 @@ class reservation_queue final {
     ++forgotten_;
   }
 
-  /// Called when the store closes, and again after each answer. Ends the waiters outside at once,
-  /// and those inside when no answer is due, so that the last reservation goes back first.
+  /// Called when the store closes, and again after each answer. Ends the waiters when no answer is
+  /// due, so that the last reservation goes back first.
   void close(orders& out);
 
   /// When to call on_time(); time::max(): never.
   time wakeup() const;
   /// True if the queue has no waiter, no pending request and nothing to give back.
   bool is_idle() const noexcept {
-    return inside_count_ + outside_count_ + pending_requests_ == 0 && returns_.empty();
+    return waiting_count_ + pending_requests_ == 0 && returns_.empty();
   }
   /// Moves all waiters' checks to `out.told`, without a result, and all reservations to
   /// `out.returns`.
@@ -89,7 +86,6 @@ class reservation_queue final {
   void let_in(waiter& w) noexcept;
   void enter(waiter& w, time now, orders& out);
   void overflow(waiter& w, time now, orders& out);
-  void replace(waiter& dropped, waiter& newcomer, time now, orders& out);
   void conclude(time now, orders& out);
   void exchange_returns() noexcept;
   void reserve_for(waiter& w, time now, orders& out);
@@ -97,7 +93,6 @@ class reservation_queue final {
   void request_for(waiter& w, time now, orders& out);
   void withdraw(waiter& w, orders& out);
   void cancel_request(waiter& w, detail::cancel_scope scope, orders& out);
-  bool take_over(waiter& from, waiter& newcomer, time now);
   void take_answer(reservation_request& request, time now, orders& out);
   void keep_order(reservation_request& request, time latest, time now);
   void take_failure(waiter& w, reservation_request& request, time now, orders& out);
@@ -114,16 +109,12 @@ class reservation_queue final {
   void finish(waiter& w, orders& out);
 
   bool has_answers_due() const noexcept { return pending_requests_ + direct_ > 0; }
-  bool has_room() const noexcept { return inside_count_ + direct_ < rules_.max_waiting; }
+  bool has_room() const noexcept { return waiting_count_ + direct_ < rules_.max_waiting; }
 
   const queue_rules rules_;
   std::size_t direct_ = 0;  // see set_direct_checks()
-  waiters_by_rank inside_;
-  waiters_by_arrival inside_by_arrival_;
-  std::size_t inside_count_ = 0;
-  waiters_by_rank outside_;
-  waiters_by_latest outside_by_latest_;
-  std::size_t outside_count_ = 0;
+  waiters_by_rank waiting_;
+  std::size_t waiting_count_ = 0;
   std::size_t pending_requests_ = 0;
   std::size_t unstarted_requests_ = 0;  // of these
   reservations_by_time reservations_;

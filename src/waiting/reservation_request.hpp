@@ -39,9 +39,8 @@ class reservation_request final : public detail::check_of<detail::acquire_reques
   /// What `w` is told if its max_wait ends before a cool-down, which lasts until `until`.
   decision refusal_for(const waiter& w, steady_time now, steady_time until) const;
 
-  waiter* owner = nullptr;    // null: the waiter has left
-  bool is_inherited = false;  // taken over from a dropped waiter
-  bool is_reserved = false;   // it is a reservation
+  waiter* owner = nullptr;   // null: the waiter has left
+  bool is_reserved = false;  // it is a reservation
   std::optional<detail::cancel_scope> cancelled;
   // The end of the cool-down that its queue knew when it made the request, or that the answer named
   steady_time known_cool_down{};

@@ -53,18 +53,14 @@ struct waiter : detail::queued_waiter {
   time repeat_at{};                                  // after a failed request: when to repeat it
   std::shared_ptr<reservation_request> reservation;  // its pending request or its reservation
 
-  // by_arrival is linked while the waiter is inside, by_latest while it is outside.
-  list_hook by_arrival, by_repeat;
-  set_hook by_rank, by_cost, by_latest;
+  list_hook by_repeat;
+  set_hook by_rank, by_cost;
 };
 
 namespace order {
 
 struct of_rank {
   bool operator()(const waiter& a, const waiter& b) const noexcept { return a.goes < b.goes; }
-};
-struct of_latest {
-  bool operator()(const waiter& a, const waiter& b) const noexcept { return a.latest < b.latest; }
 };
 /// By cost, then by rank. Also compares with a bare cost.
 struct of_cost {
@@ -87,10 +83,8 @@ using waiter_set = boost::intrusive::multiset<
     waiter, boost::intrusive::member_hook<waiter, waiter::set_hook, Hook>,
     boost::intrusive::compare<Order>, boost::intrusive::constant_time_size<false>>;
 
-using waiters_by_arrival = waiter_list<&waiter::by_arrival>;
 using waiters_to_repeat = waiter_list<&waiter::by_repeat>;
 using waiters_by_rank = waiter_set<order::of_rank, &waiter::by_rank>;
 using waiters_by_cost = waiter_set<order::of_cost, &waiter::by_cost>;
-using waiters_by_latest = waiter_set<order::of_latest, &waiter::by_latest>;
 
 }  // namespace weir::waiting

@@ -54,19 +54,6 @@ BOOST_AUTO_TEST_CASE(ten_thousand_reservations_of_a_sliding_window_cost_one_call
   });
 }
 
-BOOST_AUTO_TEST_CASE(waiting_outside_a_full_queue_costs_nothing) {
-  const limiter l(open(false), "r", one_a_day, {.max_waiting = 10, .overflow = on_overflow::block});
-  cancellable_crowd waiting;
-  for (int i = 0; i < 5'000; ++i) l.acquire("a", patiently, waiting.caller());
-  weir::test::run_until(io, [&] { return waiting.c.answered() == 1; });
-  settle(l);
-  const std::int64_t calls = script_calls();
-  // Ten at first, then one in place of the one that passed, and three fetches.
-  BOOST_TEST(calls <= 2 + 3);
-  for (std::size_t i = 1; i < 5'000; ++i) waiting.cancel(5'000 - i);
-  weir::test::run_until_complete(io, waiting.c);
-}
-
 // ---- order
 
 BOOST_AUTO_TEST_CASE(in_a_sliding_window_they_go_as_they_came) {
@@ -153,8 +140,7 @@ BOOST_AUTO_TEST_CASE(a_full_queue_follows_its_overflow_option) {
                                                            {"bucket", one_a_day}};
   on_both([&](const weir::store& store) {
     for (const auto& [name, policy] : policies) {
-      for (const auto strategy : {on_overflow::refuse_new, on_overflow::drop_oldest,
-                                  on_overflow::drop_lowest_priority, on_overflow::block}) {
+      for (const auto strategy : {on_overflow::refuse_new, on_overflow::drop_lowest_priority}) {
         BOOST_TEST_CONTEXT(name << ", strategy " << static_cast<int>(strategy)) {
           const limiter l(store, name, policy, {.max_waiting = 3, .overflow = strategy});
           answer([&](auto h) { l.acquire("a", h); });
@@ -169,10 +155,7 @@ BOOST_AUTO_TEST_CASE(a_full_queue_follows_its_overflow_option) {
             if (waiting.c[i].times > 0) WEIR_TEST_ERROR(waiting.c[i].ec, error::overloaded);
           }
           const std::map<on_overflow, std::set<std::size_t>> expected = {
-              {on_overflow::refuse_new, {3, 4}},
-              {on_overflow::drop_oldest, {0, 1}},
-              {on_overflow::drop_lowest_priority, {0, 2}},
-              {on_overflow::block, {}}};
+              {on_overflow::refuse_new, {3, 4}}, {on_overflow::drop_lowest_priority, {0, 2}}};
           BOOST_TEST((dropped == expected.at(strategy)));
           for (std::size_t i = 5; i-- > 0;) waiting.cancel(i);
           weir::test::run_until_complete(io, waiting.c);
@@ -190,21 +173,6 @@ BOOST_AUTO_TEST_CASE(a_full_queue_follows_its_overflow_option) {
         }
       }
     }
-  });
-}
-
-BOOST_AUTO_TEST_CASE(outside_max_wait_ends_with_an_error) {
-  on_both([&](const weir::store& store) {
-    const limiter l(store, "r", one_a_day, {.max_waiting = 1, .overflow = on_overflow::block});
-    answer([&](auto h) { l.acquire("a", h); });
-    cancellable_crowd inside, outside;
-    l.acquire("a", patiently, inside.caller());
-    l.acquire("a", {.max_wait = 20ms}, outside.caller());
-    weir::test::run_until_complete(io, outside.c);
-    WEIR_TEST_ERROR(outside.c[0].ec, error::overloaded);
-    BOOST_TEST((outside.c[0].ec == weir::condition::not_counted));
-    inside.cancel(0);
-    weir::test::run_until_complete(io, inside.c);
   });
 }
 

@@ -153,8 +153,8 @@ BOOST_AUTO_TEST_CASE(a_number_that_is_no_enumerator_is_refused) {
                   error::invalid_policy);
   WEIR_TEST_ERROR(with({.cool_downs = true, .response_parsing = {.reset = reset_unit(5)}}),
                   error::invalid_policy);
-  WEIR_TEST_ERROR(with({.overflow = on_overflow(4)}), error::invalid_policy);
-  BOOST_TEST(!with({.overflow = on_overflow::block}).failed());
+  WEIR_TEST_ERROR(with({.overflow = on_overflow(2)}), error::invalid_policy);
+  BOOST_TEST(!with({.overflow = on_overflow::drop_lowest_priority}).failed());
 }
 
 BOOST_AUTO_TEST_CASE(a_resource_needs_a_name_of_bounded_length) {

@@ -105,16 +105,6 @@ BOOST_AUTO_TEST_CASE(sleepers_of_several_limiters_are_told_of_the_close) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(waiters_without_room_are_told_of_the_close) {
-  on_both([&](store s) {
-    crowd c;
-    with_sleepers(s, c, 5, {.max_waiting = 2, .overflow = on_overflow::block});
-    s.close();
-    run_out(io);
-    BOOST_TEST(c.failed(error::store_closed) == 5u);
-  });
-}
-
 BOOST_AUTO_TEST_CASE(watchers_of_leases_are_told_of_the_close) {
   on_both([&](store s) {
     const concurrency_limiter gate(s, "gate", {.limit = 5, .lease_duration = 1h});

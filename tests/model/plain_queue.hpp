@@ -18,8 +18,7 @@ class plain_queue final {
   struct caller {
     std::size_t id;
     std::int64_t priority, came, patience, cost;
-    // Outside, or in line: when its patience ends; with a turn: how late that may become
-    std::int64_t until;
+    std::int64_t until;       // when its patience ends; with a turn: how late that may become
     std::int64_t heard = 0;   // of a turn
     std::int64_t ask = none;  // on its behalf, or its turn
     std::int64_t again = 0;   // when it is asked for once more; 0 for never
@@ -31,7 +30,7 @@ class plain_queue final {
   struct ask {
     std::int64_t cost, patience;
     std::int64_t whom;  // a caller, or none
-    bool is_inherited = false, is_started = false, is_out = true, is_unwanted = false;
+    bool is_started = false, is_out = true, is_unwanted = false;
     bool is_turn = false, from_store = true;
     std::int64_t due = 0, heard_as = 0, told_at = 0, put_off = 0;  // of a turn
     std::int64_t held_until = 0;  // what was known of a cool-down when it was made
@@ -86,15 +85,6 @@ class plain_queue final {
   }
 
   void on_time() {
-    for (;;) {
-      std::int64_t next = none;
-      for (const caller& c : callers_) {
-        if (c.is_told || c.is_inside || c.until > now) continue;
-        if (next == none || c.until < at(next).until) next = static_cast<std::int64_t>(c.id);
-      }
-      if (next == none) break;
-      tell(next, "overloaded");
-    }
     for (;;) {
       std::int64_t next = none;
       for (const caller& c : callers_) {
@@ -209,21 +199,6 @@ class plain_queue final {
     if (requests_[index(last)].from_store) goes_back_.push_back(last);
   }
 
-  bool take_over(std::int64_t from, std::int64_t newcomer) {
-    caller& n = at(newcomer);
-    const std::int64_t its = at(from).ask;
-    if (its == none || n.cost != at(from).cost) return false;
-    ask& a = requests_[index(its)];
-    if (a.is_unwanted || (a.is_turn ? a.due > n.until : a.patience != n.patience)) return false;
-    if (!a.is_turn) a.is_inherited = true;
-    a.whom = newcomer;
-    n.ask = its;
-    n.heard = now;
-    n.has_heard = a.is_turn;
-    at(from).ask = none;
-    return true;
-  }
-
   void hear(std::int64_t which, const std::string& failure, const decision& d) {
     ask& a = requests_[index(which)];
     const std::int64_t who = a.whom;
@@ -234,9 +209,6 @@ class plain_queue final {
         a.is_turn = false;
         goes_back_.push_back(which);
       }
-    } else if (a.is_inherited && !failure.empty() && failure != "aborted") {
-      at(who).ask = none;
-      come_in(who);
     } else if (failure == "timed out" && !a.is_unwanted && now + ask_again_ <= at(who).until) {
       a.whom = none;
       at(who).ask = none;
@@ -347,20 +319,16 @@ class plain_queue final {
 
   void overflow(std::int64_t id) {
     std::int64_t dropped = id;
-    if (overflow_ == on_overflow::block) return;
+    if (overflow_ == on_overflow::refuse_new) return tell(id, "overloaded");
     for (const caller& c : callers_) {
       if (c.is_told || !c.is_inside) continue;
-      const auto other = static_cast<std::int64_t>(c.id);
-      if (overflow_ == on_overflow::drop_oldest) dropped = std::min(dropped, other);
-      if (overflow_ == on_overflow::drop_lowest_priority && goes_before(at(dropped), c))
-        dropped = other;
+      if (goes_before(at(dropped), c)) dropped = static_cast<std::int64_t>(c.id);
     }
     if (dropped == id) return tell(id, "overloaded");
-    const bool has_place = take_over(dropped, id);
-    if (!has_place) withdraw(dropped);
+    withdraw(dropped);
     tell(dropped, "overloaded");
     at(id).is_inside = true;
-    if (!has_place) enter(id);
+    enter(id);
   }
 
   /// If a turn goes back, and a waiter of its cost has a later one by the store's clock, the waiter
@@ -392,9 +360,9 @@ class plain_queue final {
   }
 
   void settle() {
-    let_come_and_go();
+    go_on();
     // What goes back goes before what is asked for next, and else after what may come back yet.
-    while (!may_come_back() && keep_the_first()) let_come_and_go();
+    while (!may_come_back() && keep_the_first()) go_on();
     if (may_come_back()) return;
     for (const std::int64_t back : goes_back_) returned.push_back(std::to_string(back));
     goes_back_.clear();
@@ -407,19 +375,6 @@ class plain_queue final {
     };
     return any([](const ask& a) { return a.is_out; }) &&
            !any([](const ask& a) { return !a.is_started; });
-  }
-
-  void let_come_and_go() {
-    for (bool again = true; again;) {
-      std::int64_t next = none;
-      while (count_inside() < most_ &&
-             (next = first([](const caller& c) { return !c.is_inside; })) != none) {
-        at(next).is_inside = true;
-        enter(next);
-      }
-      go_on();
-      again = count_inside() < most_ && first([](const caller& c) { return !c.is_inside; }) != none;
-    }
   }
 
   const std::size_t most_;

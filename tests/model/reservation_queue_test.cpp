@@ -43,9 +43,8 @@ class trace final {
  public:
   trace(test::random_source& random, int number) : random_(random), number_(number) {
     manner_.max_waiting = static_cast<std::size_t>(random.between(1, 12));
-    manner_.overflow = random.pick(std::array{on_overflow::refuse_new, on_overflow::drop_oldest,
-                                              on_overflow::drop_lowest_priority,
-                                              on_overflow::block});
+    manner_.overflow = random.pick(
+        std::array{on_overflow::refuse_new, on_overflow::drop_lowest_priority});
     manner_.priority_aging = random.one_in(3) ? 0us
                                               : std::chrono::microseconds(random.magnitude(2000));
     manner_.retry_interval = std::chrono::microseconds(random.magnitude(2000));

@@ -37,7 +37,7 @@ struct busy_limiter {
   weir::limiter limiter{store,
                         "r",
                         weir::token_bucket{.capacity = 10'000, .refill = weir::per_second(1)},
-                        {.overflow = weir::on_overflow::drop_oldest}};
+                        {.overflow = weir::on_overflow::drop_lowest_priority}};
 
   explicit busy_limiter(int n) : in_all(n) {}
 
@@ -164,32 +164,6 @@ BOOST_AUTO_TEST_CASE(reservations_that_go_back_meanwhile_go_after_the_later_ones
   limiter.fetch("a", [&](error_code, const decision& d) { left = d; });
   weir::test::run_out(io);
   BOOST_TEST((left.reset_after <= 1h));
-}
-
-// A waiter that came in from outside because another one had left before its request was started
-// had a request that nobody started. It waited for ever.
-BOOST_AUTO_TEST_CASE(a_waiter_that_comes_in_for_one_whose_request_was_not_started_has_its_request) {
-  boost::asio::io_context io;
-  std::array<boost::asio::cancellation_signal, 3> signals;
-  const weir::limiter limiter{weir::make_memory_store(io.get_executor()),
-                              "r",
-                              weir::gcra{.rate = weir::per_hour(1), .burst = 2},
-                              {.max_waiting = 1, .overflow = weir::on_overflow::block}};
-  limiter.record("a", {.cost = 2}, [](error_code, const decision&) {});
-  int ended = 0;
-  const auto wait = [&](std::size_t i, std::int64_t cost, std::chrono::microseconds max_wait) {
-    limiter.acquire("a", {.cost = cost, .max_wait = max_wait},
-                    boost::asio::bind_cancellation_slot(
-                        signals[i].slot(), [&](error_code, const decision&) { ++ended; }));
-  };
-  wait(0, 1, 24h);
-  io.poll();
-  wait(1, 2, 24h);  // it cannot use the other one's reservation
-  wait(2, 1, 59min);
-  signals[0].emit(boost::asio::cancellation_type::terminal);
-  signals[1].emit(boost::asio::cancellation_type::total);
-  io.poll();
-  BOOST_TEST(ended == 3);
 }
 
 // The store closed while another thread gave reservations back, and stopped before it had got all.

@@ -199,26 +199,6 @@ BOOST_AUTO_TEST_CASE(direct_checks_count_as_waiters) {
   BOOST_TEST(s.queue().subjects() == 0u);
 }
 
-BOOST_AUTO_TEST_CASE(a_direct_check_that_ends_makes_room_in_the_queue) {
-  stage s({.max_waiting = 1, .overflow = on_overflow::block});
-  auto& a = s.acquire("a");
-  auto& b = s.acquire("a");
-  BOOST_TEST(s.held->held.size() == 1u);  // b stands outside
-  s.reserve(0us);
-  BOOST_TEST(a.may_go());
-  BOOST_TEST_REQUIRE(s.held->held.size() == 1u);
-  s.reserve(0us);
-  BOOST_TEST(b.may_go());
-  auto& c = s.acquire("a");
-  auto& d = s.acquire("a");
-  s.cancel(c);
-  BOOST_TEST(c.has(asio::error::operation_aborted));
-  s.reserve(1h);  // to whom has left
-  s.reserve(0us);
-  BOOST_TEST(d.may_go());
-  BOOST_TEST(s.held->returned == 1);
-}
-
 // The last one is in the queue before the second one.
 BOOST_AUTO_TEST_CASE(direct_checks_that_have_to_wait_go_in_the_order_of_their_calls) {
   stage s;

@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(joint_requests_are_started_after_the_store_has_thrown) {
 // The waiter kept its place for ever, without a request.
 BOOST_AUTO_TEST_CASE(a_waiter_that_finds_no_memory_leaves_no_place_taken) {
   const auto core = test::make_core("r", bucket);
-  for (const on_overflow how : {on_overflow::refuse_new, on_overflow::drop_oldest}) {
+  for (const on_overflow how : {on_overflow::refuse_new, on_overflow::drop_lowest_priority}) {
     for_each_allocation([&](long number) {
       waiting::reservation_queue queue({.max_waiting = 1, .overflow = how, .priority_aging = {}});
       test::fake_check first(core, "a subject with a long name", 1, check_kind::acquire);
@@ -81,9 +81,9 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_finds_no_memory_leaves_no_place_taken) {
       waiting::orders out;
       const auto arrive = [&](test::fake_check& c) { queue.arrive(c, 1, {}, out); };
       // The first one is dropped for the second one.
-      if (how == on_overflow::drop_oldest) {
+      if (how == on_overflow::drop_lowest_priority) {
         arrive(first);
-        detail::as<detail::acquire_request>(second).max_wait = std::chrono::seconds{1};
+        detail::as<detail::acquire_request>(second).priority = 1;
       }
       const bool has_thrown = throws_with_failure(number, [&] { arrive(second); });
       BOOST_TEST((second.queued == nullptr) == has_thrown);
