@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <new>
 
+#include "check/subject_hash.hpp"
 #include "weir/detail/check.hpp"
 
 namespace weir::detail {
@@ -61,7 +62,7 @@ struct in_flight {
   hook wheel;                       // in the deadline wheel
   time sent{};                      // when it was last encoded; before that, zero or when it came
   queued_waiter* queued = nullptr;  // guarded by the mutex of its queue
-  mutable std::uint64_t subject_hash = 0;  // 0: not computed yet; see subject_hash.hpp
+  mutable std::uint64_t subject_hash = 0;  // 0: not computed yet
 
   static void begin(flight_storage& in) noexcept { ::new (in.bytes_) in_flight; }
   static in_flight& of(flight_storage& in) noexcept {
@@ -75,6 +76,13 @@ struct in_flight {
 
 inline in_flight& flight_of(check& c) noexcept { return in_flight::of(c); }
 inline const in_flight& flight_of(const check& c) noexcept { return in_flight::of(c); }
+
+/// The hash of the check's own subject, computed when it is first asked for.
+inline std::uint64_t subject_hash(const check& c) noexcept {
+  const in_flight& f = flight_of(c);
+  if (f.subject_hash == 0) f.subject_hash = subject_hash(c.subject.view());
+  return f.subject_hash;
+}
 
 /// Makes an intrusive list of checks out of one of these hooks.
 template <in_flight::hook in_flight::*Hook>

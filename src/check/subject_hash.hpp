@@ -4,7 +4,6 @@
 #include <cstring>
 #include <string_view>
 
-#include "check/in_flight.hpp"
 #include "check/wyhash.hpp"
 
 namespace weir::detail {
@@ -27,13 +26,6 @@ inline bool is_same_subject(std::string_view a, std::string_view b) noexcept {
   std::memcpy(&words[2], a.data() + n - 8, 8);
   std::memcpy(&words[3], b.data() + n - 8, 8);
   return ((words[0] ^ words[1]) | (words[2] ^ words[3])) == 0;
-}
-
-/// The hash of the check's own subject, computed when it is first asked for.
-inline std::uint64_t subject_hash(const check& c) noexcept {
-  const in_flight& f = flight_of(c);
-  if (f.subject_hash == 0) f.subject_hash = subject_hash(c.subject.view());
-  return f.subject_hash;
 }
 
 }  // namespace weir::detail

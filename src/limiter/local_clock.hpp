@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "check/clock.hpp"
+#include "policy/arithmetic.hpp"
 #include "weir/local_limiter.hpp"
 
 namespace weir::detail {

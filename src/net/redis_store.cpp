@@ -5,7 +5,6 @@
 #include "net/tls.hpp"
 #include "redis/options_check.hpp"
 #include "redis/scripts.hpp"
-#include "redis/sentinel_core.hpp"
 #include "weir/redis_store.hpp"
 
 namespace weir {

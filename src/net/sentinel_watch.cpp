@@ -4,6 +4,8 @@
 #include <random>
 #include <utility>
 
+#include "redis/options_check.hpp"
+
 namespace weir::net {
 
 namespace asio = boost::asio;

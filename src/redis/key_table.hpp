@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "check/subject_hash.hpp"
+#include "check/in_flight.hpp"
 
 namespace weir::redis {
 

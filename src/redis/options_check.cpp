@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <span>
 
-#include "redis/sentinel_core.hpp"
 #include "text/ascii.hpp"
 #include "text/option_range.hpp"
 
@@ -91,6 +90,19 @@ std::string fault_of_sentinels(const redis_options& o) {
 }
 
 }  // namespace
+
+redis_options link_to_sentinel(const redis_options& options) {
+  const redis_sentinel_options& s = options.sentinel;
+  redis_options link;
+  link.tls = s.tls;
+  link.tls_ca_file = s.tls_ca_file;
+  link.tls_cert_file = s.tls_cert_file;
+  link.tls_key_file = s.tls_key_file;
+  link.tls_server_name = s.tls_server_name;
+  link.tls_verify = s.tls_verify;
+  link.connect_timeout = options.connect_timeout;
+  return link;
+}
 
 std::string fault_of(const redis_options& o) {
   if (std::string fault = fault_of_host(o.host); !fault.empty()) return fault;

@@ -14,4 +14,7 @@ inline constexpr std::size_t max_hosts = 64;
 /// no file.
 std::string fault_of(const redis_options& options);
 
+/// The options of a connection to a Sentinel, without host and port.
+redis_options link_to_sentinel(const redis_options& options);
+
 }  // namespace weir::redis

@@ -23,19 +23,6 @@ error meaning_of(const reply_view& refusal) {
 
 }  // namespace
 
-redis_options link_to_sentinel(const redis_options& options) {
-  const redis_sentinel_options& s = options.sentinel;
-  redis_options link;
-  link.tls = s.tls;
-  link.tls_ca_file = s.tls_ca_file;
-  link.tls_cert_file = s.tls_cert_file;
-  link.tls_key_file = s.tls_key_file;
-  link.tls_server_name = s.tls_server_name;
-  link.tls_verify = s.tls_verify;
-  link.connect_timeout = options.connect_timeout;
-  return link;
-}
-
 sentinel_core::sentinel_core(const redis_options& options, std::uint32_t seed)
     : options_(options),
       backoff_(options.backoff_min, options.backoff_max, seed),

@@ -15,9 +15,6 @@
 
 namespace weir::redis {
 
-/// The options of a connection to a Sentinel, without host and port.
-redis_options link_to_sentinel(const redis_options& options);
-
 /// Asks Sentinels for the address of a master, and listens for its failovers, without sockets,
 /// clocks or locks:
 ///
