@@ -259,17 +259,18 @@ BOOST_AUTO_TEST_CASE(of_failure_policies) {
 }
 
 BOOST_AUTO_TEST_CASE(of_a_full_queue_there_are_none_but_errors_without_an_answer) {
-  with_each({.max_waiting = 1, .overflow = weir::on_overflow::drop_oldest}, [&](const limiter& l) {
-    crowd c;
-    for (int i = 0; i < 2; ++i) {
-      l.acquire("a", {.max_wait = max_wait}, c.caller());
-      fetch(l);
-    }
-    weir::test::run_until(io, [&] { return c.answered() == 1; });
-    WEIR_TEST_ERROR(c[0].ec, error::overloaded);
-    BOOST_TEST((c[0].d == decision{}));
-    answer([&](auto h) { l.reset("a", h); });
-  });
+  with_each({.max_waiting = 1, .overflow = weir::on_overflow::drop_lowest_priority},
+            [&](const limiter& l) {
+              crowd c;
+              for (int i = 0; i < 2; ++i) {
+                l.acquire("a", {.max_wait = max_wait, .priority = i}, c.caller());
+                fetch(l);
+              }
+              weir::test::run_until(io, [&] { return c.answered() == 1; });
+              WEIR_TEST_ERROR(c[0].ec, error::overloaded);
+              BOOST_TEST((c[0].d == decision{}));
+              answer([&](auto h) { l.reset("a", h); });
+            });
 }
 
 BOOST_AUTO_TEST_CASE(of_a_gate_alone_and_with_a_claim) {
