@@ -205,7 +205,7 @@ class pipeline : public detail::pending_checks {
   time expected_answer(time now) const noexcept { return now + window_.expected(pending_); }
   void heard(const script_call& c, bool ran, time now);
   void prefetch_calls() const noexcept;
-  void answer_own(const script_call& c, const reply_view& reply, time now);
+  void answer_own(const script_call& c, const reply_view& reply);
   bool answer(script_call& c, const reply_view& reply, time now);
   bool answer_error(script_call& c, const reply_view& reply, error e, time now);
   void send_again(script_call& c);

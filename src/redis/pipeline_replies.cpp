@@ -13,7 +13,7 @@ void pipeline::heard(const script_call& c, bool ran, time now) {
 }
 
 /// Handles the reply to a command of the connection itself.
-void pipeline::answer_own(const script_call& c, const reply_view& reply, time now) {
+void pipeline::answer_own(const script_call& c, const reply_view& reply) {
   const error e = reply.is_error() ? classify_error(reply.root().text) : error{};
   switch (c.what) {
     case script_call::command::slots:
@@ -33,7 +33,7 @@ void pipeline::answer_own(const script_call& c, const reply_view& reply, time no
 bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
   heard(c, !reply.is_error(), now);
   if (c.what != script_call::command::request) {
-    answer_own(c, reply, now);
+    answer_own(c, reply);
     return true;
   }
   const error e = read_reply(c, reply, numbers_);
