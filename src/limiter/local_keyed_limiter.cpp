@@ -77,7 +77,7 @@ class keyed_limiter_of final : public keyed_limiter {
     require_cost(cost, ceiling_);
   }
 
-  memory::keyed_table<Rules> table_;
+  keyed_table<Rules> table_;
   const policies::units ceiling_;
   const clock_reader clock_;
 };

@@ -17,7 +17,7 @@
 #include "memory/slot_table.hpp"
 #include "policy/arithmetic.hpp"
 
-namespace weir::memory {
+namespace weir::detail {
 
 /// A bounded map from keys to states, for many threads: many small shards, each with its own lock.
 /// A shard's lock and its counts take one cache line, and an entry nearly always one or two more.
@@ -89,14 +89,14 @@ class keyed_table {
   }
 
  private:
-  using entry = keyed_entry<state_type>;
-  struct alignas(64) shard : slot_table<entry> {
+  using entry = memory::keyed_entry<state_type>;
+  struct alignas(64) shard : memory::slot_table<entry> {
     /// The entry, or null.
     entry* found(std::string_view key, std::uint32_t hash) noexcept {
       return this->find(hash, [&](const entry& e) { return e.key.view() == key; });
     }
 
-    detail::light_mutex mutex;
+    light_mutex mutex;
     std::int32_t weight = 0;  // of the calls since the last sweep
   };
   static_assert(sizeof(shard) == 64);
@@ -133,8 +133,7 @@ class keyed_table {
   /// Reads the clock again if it had to leave the lock: another thread may have counted later.
   template <class Clock>
   entry& add(std::string_view key, std::uint64_t hash, shard& home,
-             std::unique_lock<detail::light_mutex>& lock, const Clock& clock,
-             policies::instant& now) {
+             std::unique_lock<light_mutex>& lock, const Clock& clock, policies::instant& now) {
     entry fresh;
     fresh.key = typename entry::key_type(key, slot_hash(hash));
     while (!take_room()) {
@@ -213,7 +212,7 @@ class keyed_table {
   }
 
   const Rules rules_;
-  const detail::key_hash hash_;
+  const key_hash hash_;
   const std::size_t max_;
   const std::size_t shard_count_;  // a power of two
   const std::unique_ptr<shard[]> shards_;
@@ -224,4 +223,4 @@ class keyed_table {
   std::atomic<std::uint64_t> evicted_{0};
 };
 
-}  // namespace weir::memory
+}  // namespace weir::detail

@@ -14,6 +14,7 @@ namespace keyed_table_test {
 namespace {
 
 namespace memory = weir::memory;
+using weir::detail::keyed_table;
 using weir::policies::instant;
 
 /// A bad hash: many keys share one, and some wrap round at the end of the slots.
@@ -123,7 +124,7 @@ BOOST_AUTO_TEST_CASE(a_shard_holds_what_a_map_holds_and_drops_nothing_that_is_al
 // few slots, and moves the entries of one shard at most.
 BOOST_AUTO_TEST_CASE(the_work_of_each_call_is_bounded) {
   constexpr int keys = 200'000;
-  memory::keyed_table<counting_rules> table({}, keys);
+  keyed_table<counting_rules> table({}, keys);
   std::int64_t most_looks = 0, most_moves = 0;
   std::size_t most_dropped = 0;
   const auto ask = [&](const std::string& key, instant now) {
@@ -162,7 +163,7 @@ BOOST_AUTO_TEST_CASE(the_work_of_each_call_is_bounded) {
 // then, another thread may have counted its key at a later time.
 BOOST_AUTO_TEST_CASE(a_call_that_left_its_lock_reads_the_clock_again) {
   constexpr std::size_t most = 32;  // in two shards
-  memory::keyed_table<counting_rules> table({}, most);
+  keyed_table<counting_rules> table({}, most);
   instant last = 0;  // that the clock has said
   const auto add = [&](const std::string& key, instant until) {
     return table.change(
