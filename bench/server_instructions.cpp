@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "policy/kernel.hpp"
-#include "redis/scripts.hpp"
+#include "redis/script/scripts.hpp"
 #include "support/counted_server.hpp"
 #include "support/script_calls.hpp"
 

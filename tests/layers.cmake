@@ -3,29 +3,48 @@
 #   cmake -P layers.cmake <folder src>
 #
 # Each room of src may include public headers, itself, and the rooms that its line names. Its code
-# is in the namespace weir::<room>, except in the rooms that have a <room>_namespace here. Any file
+# is in the namespace weir::<room>, except in rooms that have a <room>_namespace here. Any file
 # may open weir itself, to define what a public header declares. docs/design.md draws the rooms.
 cmake_minimum_required(VERSION 3.22)
 
-set(rooms text feedback policy check memory redis memcached net waiting limiter)
+set(rooms text feedback base policy check link memory redis/resp redis/script redis redis/topology
+  memcached net waiting local limiter)
 set(text_may)
 set(feedback_may text)
+set(base_may)
 set(policy_may)
-set(check_may policy)
-set(memory_may check policy text)
-set(redis_may check policy text)
-set(memcached_may check policy text)
-set(net_may redis memcached check)
-set(waiting_may check policy)
-set(limiter_may text feedback policy check memory redis memcached waiting)
+set(check_may policy base)
+set(link_may check policy base)
+set(memory_may check policy base text)
+set(redis/resp_may base text)
+set(redis/script_may redis/resp check policy base text)
+set(redis_may redis/script redis/resp link check policy base text)
+set(redis/topology_may redis redis/script redis/resp link check policy base text)
+set(memcached_may link check policy base text)
+set(net_may redis/topology redis redis/script redis/resp memcached link check base)
+set(waiting_may check policy base)
+set(local_may memory policy base text)
+set(limiter_may waiting local memory redis/topology redis memcached link check policy feedback base
+  text)
 
-# weir::policy, weir::check and weir::limiter would be the names of classes.
+# weir::policy, weir::check and weir::limiter would be the names of classes. Small rooms share the
+# namespace of the objects that they serve.
 set(policy_namespace policies)
-set(check_namespace detail)
-set(limiter_namespace detail)
+foreach(room IN ITEMS base check link local limiter)
+  set(${room}_namespace detail)
+endforeach()
+foreach(room IN ITEMS resp script topology)
+  set(redis/${room}_namespace redis)
+endforeach()
 
 # These work without sockets and executors: nothing in them leads to Asio, but to its error codes.
-set(without_asio text feedback policy redis memcached)
+set(without_asio text feedback policy redis/resp redis/script redis redis/topology memcached)
+
+# Sets `out` to the room of a file: its folder, if that is a room.
+function(room_of out file)
+  get_filename_component(folder "${file}" DIRECTORY)
+  set(${out} "${folder}" PARENT_SCOPE)
+endfunction()
 
 set(namespaces "")
 foreach(room IN LISTS rooms)
@@ -44,7 +63,7 @@ endif()
 
 set(faults "")
 foreach(file IN LISTS files)
-  string(REGEX REPLACE "/.*" "" room "${file}")
+  room_of(room "${file}")
   if(NOT room IN_LIST rooms)
     string(APPEND faults "${file} lies in no room\n")
     continue()
@@ -52,8 +71,8 @@ foreach(file IN LISTS files)
   file(STRINGS "${src}/${file}" includes REGEX "^ *# *include \"")
   foreach(include IN LISTS includes)
     string(REGEX REPLACE "^[^\"]*\"([^\"]*)\".*" "\\1" target "${include}")
-    string(REGEX REPLACE "/.*" "" other "${target}")
-    if(NOT other IN_LIST ${room}_may AND NOT other STREQUAL room AND NOT other STREQUAL "weir")
+    room_of(other "${target}")
+    if(NOT other IN_LIST ${room}_may AND NOT other STREQUAL room AND NOT other MATCHES "^weir(/|$)")
       string(REPLACE ";" ", " allowed "${${room}_may}")
       string(APPEND faults "${file} includes ${target}: ${room} may include only [${allowed}]\n")
     endif()
@@ -105,7 +124,7 @@ while(leading)
 endwhile()
 list(JOIN found "|" names)
 foreach(file IN LISTS files)
-  string(REGEX REPLACE "/.*" "" room "${file}")
+  room_of(room "${file}")
   if(room IN_LIST without_asio)
     includes_of(reached "${src}/${file}" "${names}")
     if(reached)

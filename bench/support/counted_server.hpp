@@ -12,8 +12,8 @@
 #include <string>
 #include <utility>
 
-#include "redis/resp_reader.hpp"
-#include "redis/resp_writer.hpp"
+#include "redis/resp/resp_reader.hpp"
+#include "redis/resp/resp_writer.hpp"
 
 namespace weir::bench {
 

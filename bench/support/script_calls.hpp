@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "policy/kernel.hpp"
-#include "redis/call_size.hpp"
-#include "redis/joint_call.hpp"
-#include "redis/record_reply.hpp"
-#include "redis/resp_writer.hpp"
-#include "redis/scripts.hpp"
+#include "redis/resp/resp_writer.hpp"
+#include "redis/script/call_size.hpp"
+#include "redis/script/joint_call.hpp"
+#include "redis/script/record_reply.hpp"
+#include "redis/script/scripts.hpp"
 #include "support/counted_server.hpp"
 
 /// What the library sends for checks of many subjects, in script calls of a given size.

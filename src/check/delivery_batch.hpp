@@ -7,9 +7,9 @@
 #include <new>
 #include <utility>
 
+#include "base/direct_executor.hpp"
+#include "base/prefetch.hpp"
 #include "check/check_list.hpp"
-#include "check/direct_executor.hpp"
-#include "check/prefetch.hpp"
 
 namespace weir::detail {
 

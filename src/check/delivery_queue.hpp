@@ -6,8 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "base/light_mutex.hpp"
 #include "check/check_list.hpp"
-#include "check/light_mutex.hpp"
 
 namespace weir::detail {
 

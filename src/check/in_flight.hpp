@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <new>
 
-#include "check/subject_hash.hpp"
+#include "base/subject_hash.hpp"
 #include "weir/detail/check.hpp"
 
 namespace weir::detail {

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <utility>
 
+#include "base/roster.hpp"
 #include "check/check_list.hpp"
 #include "check/completion_sink.hpp"
-#include "check/roster.hpp"
 #include "weir/detail/check.hpp"
 
 namespace weir::detail {

@@ -1,8 +1,8 @@
 #include "limiter/completion.hpp"
 
+#include "base/random.hpp"
 #include "check/delivery_batch.hpp"
 #include "check/delivery_queue.hpp"
-#include "check/random_number.hpp"
 #include "limiter/conclusion.hpp"
 #include "limiter/limiter_impl.hpp"
 

@@ -2,8 +2,8 @@
 
 #include <new>
 
-#include "check/jitter.hpp"
-#include "check/random_number.hpp"
+#include "base/jitter.hpp"
+#include "base/random.hpp"
 #include "check/store_backend.hpp"
 #include "limiter/failure_policy.hpp"
 #include "limiter/limiter_impl.hpp"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "check/key_hash.hpp"
+#include "base/key_hash.hpp"
 #include "weir/decision.hpp"
 
 namespace weir::detail {

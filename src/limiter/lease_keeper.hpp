@@ -4,8 +4,8 @@
 #include <memory>
 #include <mutex>
 
-#include "check/alarm.hpp"
-#include "check/random_number.hpp"
+#include "base/alarm.hpp"
+#include "base/random.hpp"
 #include "limiter/lease_schedule.hpp"
 #include "policy/lease_set.hpp"
 

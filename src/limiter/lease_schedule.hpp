@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "check/agenda.hpp"
+#include "base/agenda.hpp"
 #include "check/check_list.hpp"
 
 namespace weir::detail {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "check/clock.hpp"
+#include "base/clock.hpp"
 #include "limiter/completion.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "policy/require_valid.hpp"

@@ -1,6 +1,6 @@
 #include "limiter/limiter_impl.hpp"
 
-#include "check/random_number.hpp"
+#include "base/random.hpp"
 #include "policy/require_valid.hpp"
 #include "text/quoted.hpp"
 #include "weir/concurrency_limiter.hpp"

@@ -6,8 +6,8 @@
 #include <new>
 #include <string>
 
+#include "base/clock.hpp"
 #include "check/apply.hpp"
-#include "check/clock.hpp"
 #include "memory/bounded_key.hpp"
 
 namespace weir::detail {

@@ -2,7 +2,7 @@
 
 #include <new>
 
-#include "check/detached_check.hpp"
+#include "check/give_back.hpp"
 #include "check/store_backend.hpp"
 #include "limiter/limiter_impl.hpp"
 

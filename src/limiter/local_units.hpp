@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "check/agenda.hpp"
-#include "check/alarm.hpp"
-#include "check/key_hash.hpp"
+#include "base/agenda.hpp"
+#include "base/alarm.hpp"
+#include "base/key_hash.hpp"
 #include "limiter/unit_supply.hpp"
 
 namespace weir::detail {

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <memory>
 
-#include "check/random_number.hpp"
+#include "base/random.hpp"
 
 namespace weir::detail {
 

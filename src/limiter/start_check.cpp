@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <new>
 
-#include "check/jitter.hpp"
+#include "base/jitter.hpp"
 #include "check/store_backend.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "limiter/settled_ids.hpp"

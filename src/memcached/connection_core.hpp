@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "check/connection_life.hpp"
+#include "link/connection_life.hpp"
 #include "memcached/meta_reader.hpp"
 #include "memcached/pipeline.hpp"
 #include "weir/memcached_options.hpp"

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "check/agenda.hpp"
+#include "base/agenda.hpp"
 #include "check/check_list.hpp"
-#include "check/pending_checks.hpp"
+#include "link/pending_checks.hpp"
 #include "memcached/check_batch.hpp"
 #include "memcached/clock_guard.hpp"
 #include "memcached/meta_reader.hpp"

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <new>
 
-#include "check/pending.hpp"
+#include "link/pending.hpp"
 #include "memcached/pipeline.hpp"
 #include "text/number.hpp"
 

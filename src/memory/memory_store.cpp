@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.hpp"
+#include "base/shutdown_service.hpp"
 #include "check/apply.hpp"
-#include "check/clock.hpp"
-#include "check/detached_check.hpp"
+#include "check/give_back.hpp"
 #include "check/limiter_spec.hpp"
-#include "check/shutdown_service.hpp"
 #include "memory/bounded_key.hpp"
 #include "memory/options_check.hpp"
 #include "memory/shard.hpp"

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "check/random_number.hpp"
+#include "base/random.hpp"
 #include "memory/segmented_table.hpp"
 #include "policy/arithmetic.hpp"
 

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "check/light_mutex.hpp"
+#include "base/light_mutex.hpp"
 #include "memory/segmented_table.hpp"
 #include "memory/settled_marks.hpp"
 #include "memory/subject.hpp"

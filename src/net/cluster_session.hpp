@@ -5,12 +5,12 @@
 #include <mutex>
 #include <optional>
 
-#include "check/shutdown_service.hpp"
+#include "base/shutdown_service.hpp"
 #include "check/store_backend.hpp"
 #include "net/optional_mutex.hpp"
 #include "net/session.hpp"
 #include "net/strand.hpp"
-#include "redis/cluster_core.hpp"
+#include "redis/topology/cluster_core.hpp"
 #include "weir/redis_options.hpp"
 
 namespace weir::net {

@@ -4,9 +4,9 @@
 #include <deque>
 #include <random>
 
-#include "check/clock.hpp"
+#include "base/clock.hpp"
+#include "base/shutdown_service.hpp"
 #include "check/limiter_spec.hpp"
-#include "check/shutdown_service.hpp"
 #include "check/store_backend.hpp"
 #include "memcached/connection_core.hpp"
 #include "memcached/ketama.hpp"

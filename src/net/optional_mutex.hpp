@@ -1,6 +1,6 @@
 #pragma once
 
-#include "check/light_mutex.hpp"
+#include "base/light_mutex.hpp"
 
 namespace weir::net {
 

@@ -4,7 +4,7 @@
 #include "net/session.hpp"
 #include "net/tls.hpp"
 #include "redis/options_check.hpp"
-#include "redis/scripts.hpp"
+#include "redis/script/scripts.hpp"
 #include "weir/redis_store.hpp"
 
 namespace weir {

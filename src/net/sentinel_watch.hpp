@@ -5,7 +5,7 @@
 #include "net/locator.hpp"
 #include "net/strand.hpp"
 #include "net/stream.hpp"
-#include "redis/sentinel_core.hpp"
+#include "redis/topology/sentinel_core.hpp"
 #include "weir/redis_options.hpp"
 
 namespace weir::net {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "check/shutdown_service.hpp"
+#include "base/shutdown_service.hpp"
 #include "check/store_backend.hpp"
 #include "net/connection_driver.hpp"
 #include "net/sentinel_watch.hpp"

@@ -4,7 +4,7 @@
 #include <boost/asio/strand.hpp>
 #include <chrono>
 
-#include "check/direct_executor.hpp"
+#include "base/direct_executor.hpp"
 
 namespace weir::net {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "redis/error_reply.hpp"
+#include "redis/resp/error_reply.hpp"
 
 namespace weir::redis {
 namespace {

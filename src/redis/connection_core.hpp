@@ -6,10 +6,10 @@
 #include <string_view>
 #include <utility>
 
-#include "check/connection_life.hpp"
+#include "link/connection_life.hpp"
 #include "redis/handshake.hpp"
 #include "redis/pipeline.hpp"
-#include "redis/resp_reader.hpp"
+#include "redis/resp/resp_reader.hpp"
 #include "weir/redis_options.hpp"
 
 namespace weir::redis {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "redis/error_reply.hpp"
-#include "redis/resp_writer.hpp"
+#include "redis/resp/error_reply.hpp"
+#include "redis/resp/resp_writer.hpp"
 
 namespace weir::redis {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "redis/resp_reader.hpp"
-#include "redis/scripts.hpp"
+#include "redis/resp/resp_reader.hpp"
+#include "redis/script/scripts.hpp"
 #include "weir/error.hpp"
 #include "weir/redis_options.hpp"
 

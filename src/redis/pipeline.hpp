@@ -10,13 +10,13 @@
 #include <vector>
 
 #include "check/check_list.hpp"
-#include "check/pending_checks.hpp"
-#include "redis/call_writer.hpp"
-#include "redis/coalescer.hpp"
-#include "redis/resp_reader.hpp"
-#include "redis/resp_writer.hpp"
-#include "redis/script_call.hpp"
-#include "redis/scripts.hpp"
+#include "link/pending_checks.hpp"
+#include "redis/resp/resp_reader.hpp"
+#include "redis/resp/resp_writer.hpp"
+#include "redis/script/call_writer.hpp"
+#include "redis/script/coalescer.hpp"
+#include "redis/script/script_call.hpp"
+#include "redis/script/scripts.hpp"
 #include "redis/send_window.hpp"
 #include "redis/slot_map.hpp"
 

@@ -1,8 +1,8 @@
 // The pipeline of a node in a Redis Cluster.
 #include <utility>
 
-#include "redis/error_reply.hpp"
 #include "redis/pipeline.hpp"
+#include "redis/resp/error_reply.hpp"
 
 namespace weir::redis {
 

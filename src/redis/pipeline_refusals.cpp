@@ -1,9 +1,9 @@
 // What a pipeline does with calls that the server did not run: their checks come back, and wait.
 #include <utility>
 
-#include "check/pending.hpp"
-#include "redis/error_reply.hpp"
+#include "link/pending.hpp"
 #include "redis/pipeline.hpp"
+#include "redis/resp/error_reply.hpp"
 
 namespace weir::redis {
 namespace {

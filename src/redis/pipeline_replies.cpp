@@ -1,8 +1,8 @@
 // What a pipeline does with replies.
 #include <new>
 
-#include "redis/error_reply.hpp"
 #include "redis/pipeline.hpp"
+#include "redis/resp/error_reply.hpp"
 
 namespace weir::redis {
 

@@ -1,6 +1,6 @@
 // The pipeline's writes: calls, and the connection's own commands.
 
-#include "check/pending.hpp"
+#include "link/pending.hpp"
 #include "redis/pipeline.hpp"
 
 namespace weir::redis {

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "check/agenda.hpp"
-#include "check/alarm.hpp"
-#include "check/key_hash.hpp"
-#include "check/light_mutex.hpp"
+#include "base/agenda.hpp"
+#include "base/alarm.hpp"
+#include "base/key_hash.hpp"
+#include "base/light_mutex.hpp"
 #include "waiting/known_cool_downs.hpp"
 #include "waiting/reservation_queue.hpp"
 #include "waiting/reservation_returns.hpp"

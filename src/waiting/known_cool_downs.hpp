@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "check/key_hash.hpp"
+#include "base/key_hash.hpp"
 #include "weir/detail/check.hpp"
 
 namespace weir::waiting {

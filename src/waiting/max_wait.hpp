@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "check/jitter.hpp"
+#include "base/jitter.hpp"
 #include "weir/decision.hpp"
 #include "weir/detail/check.hpp"
 #include "weir/detail/request.hpp"

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "check/delivery_batch.hpp"
-#include "check/detached_check.hpp"
+#include "check/give_back.hpp"
 #include "check/limiter_spec.hpp"
 #include "check/store_backend.hpp"
 #include "waiting/max_wait.hpp"

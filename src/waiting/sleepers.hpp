@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "check/agenda.hpp"
-#include "check/alarm.hpp"
+#include "base/agenda.hpp"
+#include "base/alarm.hpp"
 #include "check/check_list.hpp"
 #include "waiting/reservation_returns.hpp"
 

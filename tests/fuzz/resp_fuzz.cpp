@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "fuzz_input.hpp"
-#include "redis/resp_reader.hpp"
+#include "redis/resp/resp_reader.hpp"
 
 namespace {
 

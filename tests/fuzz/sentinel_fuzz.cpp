@@ -4,7 +4,7 @@
 #include <string>
 
 #include "fuzz_input.hpp"
-#include "redis/sentinel_core.hpp"
+#include "redis/topology/sentinel_core.hpp"
 
 namespace {
 

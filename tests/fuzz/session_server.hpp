@@ -12,8 +12,8 @@
 
 #include "policy/kernel.hpp"
 #include "policy/tier_set.hpp"
-#include "redis/resp_writer.hpp"
-#include "redis/scripts.hpp"
+#include "redis/resp/resp_writer.hpp"
+#include "redis/script/scripts.hpp"
 #include "support/command_reader.hpp"
 #include "support/script_names.hpp"
 

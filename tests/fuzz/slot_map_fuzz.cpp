@@ -3,7 +3,7 @@
 #include <string>
 
 #include "fuzz_input.hpp"
-#include "redis/resp_reader.hpp"
+#include "redis/resp/resp_reader.hpp"
 #include "redis/slot_map.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "integration/monitored.hpp"
-#include "redis/scripts.hpp"
+#include "redis/script/scripts.hpp"
 #include "support/leases.hpp"
 #include "support/limiter_fixture.hpp"
 #include "support/shifted_clock.hpp"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "integration/monitored.hpp"
-#include "redis/scripts.hpp"
+#include "redis/script/scripts.hpp"
 #include "support/run.hpp"
 #include "support/stores.hpp"
 #include "weir/weir.hpp"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "redis/scripts.hpp"
+#include "redis/script/scripts.hpp"
 #include "support/command_reader.hpp"
 
 namespace weir::test {

@@ -11,7 +11,7 @@
 #include "model/joint_scripts.hpp"
 #include "model/own_script.hpp"
 #include "policy/tier_set.hpp"
-#include "redis/joint_call.hpp"
+#include "redis/script/joint_call.hpp"
 #include "support/text.hpp"
 
 /// The two paths of checks and reservations with several keys: the common one and the full kernels.

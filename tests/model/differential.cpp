@@ -9,8 +9,8 @@
 #include "model/reference.hpp"
 #include "model/trace_clock.hpp"
 #include "policy/kernel.hpp"
-#include "redis/record_reply.hpp"
-#include "redis/scripts.hpp"
+#include "redis/script/record_reply.hpp"
+#include "redis/script/scripts.hpp"
 #include "support/script_harness.hpp"
 #include "support/text.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "model/policy_shapes.hpp"
 #include "model/tier_script.hpp"
-#include "redis/scripts.hpp"
+#include "redis/script/scripts.hpp"
 #include "support/redis_server.hpp"
 #include "support/text.hpp"
 

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "redis/call_parts.hpp"
-#include "redis/joint_call.hpp"
-#include "redis/scripts.hpp"
+#include "redis/script/call_parts.hpp"
+#include "redis/script/joint_call.hpp"
+#include "redis/script/scripts.hpp"
 #include "support/redis_client.hpp"
 #include "support/script_harness.hpp"
 

@@ -15,7 +15,7 @@
 #include "model/tier_script.hpp"
 #include "model/trace_clock.hpp"
 #include "policy/tier_set.hpp"
-#include "redis/scripts.hpp"
+#include "redis/script/scripts.hpp"
 #include "support/redis_server.hpp"
 #include "support/sanitized.hpp"
 #include "support/script_harness.hpp"

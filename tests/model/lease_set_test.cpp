@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "policy/kernel.hpp"
-#include "redis/scripts.hpp"
+#include "redis/script/scripts.hpp"
 #include "support/random_source.hpp"
 #include "support/redis_server.hpp"
 #include "support/script_harness.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "model/tier_script.hpp"
-#include "redis/scripts.hpp"
+#include "redis/script/scripts.hpp"
 #include "support/random_source.hpp"
 #include "support/redis_server.hpp"
 #include "support/text.hpp"

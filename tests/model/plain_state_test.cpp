@@ -8,7 +8,7 @@
 
 #include "model/own_script.hpp"
 #include "model/policy_shapes.hpp"
-#include "redis/error_reply.hpp"
+#include "redis/resp/error_reply.hpp"
 #include "support/random_source.hpp"
 #include "support/text.hpp"
 

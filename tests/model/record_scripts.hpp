@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "model/tier_script.hpp"
-#include "redis/record_reply.hpp"
-#include "redis/scripts.hpp"
+#include "redis/script/record_reply.hpp"
+#include "redis/script/scripts.hpp"
 #include "support/random_source.hpp"
 #include "support/script_harness.hpp"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "model/both_paths.hpp"
-#include "redis/scripts.hpp"
+#include "redis/script/scripts.hpp"
 
 namespace script_lists_test {
 namespace {

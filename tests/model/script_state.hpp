@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "policy/kernel.hpp"
-#include "redis/record_reply.hpp"
-#include "redis/scripts.hpp"
+#include "redis/script/record_reply.hpp"
+#include "redis/script/scripts.hpp"
 #include "support/doubles.hpp"
 #include "support/redis_server.hpp"
 #include "support/script_harness.hpp"

@@ -9,7 +9,7 @@
 #include "model/kernel_subject.hpp"
 #include "model/record_scripts.hpp"
 #include "model/tier_script.hpp"
-#include "redis/scripts.hpp"
+#include "redis/script/scripts.hpp"
 #include "support/random_source.hpp"
 #include "support/redis_server.hpp"
 #include "support/text.hpp"

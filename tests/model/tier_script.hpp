@@ -11,7 +11,7 @@
 
 #include "model/joint_scripts.hpp"
 #include "policy/tier_set.hpp"
-#include "redis/joint_call.hpp"
+#include "redis/script/joint_call.hpp"
 #include "support/redis_client.hpp"
 #include "support/script_harness.hpp"
 

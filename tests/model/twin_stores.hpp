@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "check/detached_check.hpp"
+#include "check/give_back.hpp"
 #include "check/in_flight.hpp"
 #include "check/store_backend.hpp"
 #include "limiter/limiter_impl.hpp"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "redis/resp_reader.hpp"
+#include "redis/resp/resp_reader.hpp"
 
 namespace weir::test {
 

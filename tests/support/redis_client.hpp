@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "redis/resp_reader.hpp"
-#include "redis/resp_writer.hpp"
+#include "redis/resp/resp_reader.hpp"
+#include "redis/resp/resp_writer.hpp"
 
 namespace weir::test {
 

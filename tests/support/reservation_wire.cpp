@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "policy/tier_set.hpp"
-#include "redis/call_parts.hpp"
-#include "redis/joint_call.hpp"
+#include "redis/script/call_parts.hpp"
+#include "redis/script/joint_call.hpp"
 #include "support/command_reader.hpp"
 #include "support/redis_client.hpp"
 #include "support/script_names.hpp"

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "redis/scripts.hpp"
+#include "redis/script/scripts.hpp"
 
 namespace weir::test {
 

@@ -1,11 +1,11 @@
 // The agenda of entries by their times, and the alarm for the first of them.
-#include "check/agenda.hpp"
+#include "base/agenda.hpp"
 
 #include <boost/asio/io_context.hpp>
 #include <boost/test/unit_test.hpp>
 #include <vector>
 
-#include "check/alarm.hpp"
+#include "base/alarm.hpp"
 #include "support/run.hpp"
 
 namespace agenda_test {

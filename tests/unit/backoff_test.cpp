@@ -1,4 +1,4 @@
-#include "check/backoff.hpp"
+#include "base/backoff.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

@@ -1,13 +1,13 @@
 // What the answers to a call say of its keys: whether they cost the server more than usual.
 
-#include "redis/call_size.hpp"
+#include "redis/script/call_size.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <string>
 
 #include "policy/kernel.hpp"
-#include "redis/script_call.hpp"
+#include "redis/script/script_call.hpp"
 #include "support/doubles.hpp"
 
 namespace call_size_test {

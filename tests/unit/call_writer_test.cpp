@@ -1,6 +1,6 @@
 // What stands around the keys of a call is kept for the next call.
 
-#include "redis/call_writer.hpp"
+#include "redis/script/call_writer.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <chrono>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "redis/coalescer.hpp"
+#include "redis/script/coalescer.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
 #include "support/random_source.hpp"

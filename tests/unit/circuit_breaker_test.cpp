@@ -1,4 +1,4 @@
-#include "check/circuit_breaker.hpp"
+#include "link/circuit_breaker.hpp"
 
 #include <boost/test/unit_test.hpp>
 

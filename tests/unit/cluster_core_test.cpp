@@ -1,5 +1,5 @@
 // Checks on a Redis Cluster whose slots move at random: each runs at most once, in order.
-#include "redis/cluster_core.hpp"
+#include "redis/topology/cluster_core.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>

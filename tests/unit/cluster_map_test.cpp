@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cluster_play.hpp"
-#include "redis/cluster_core.hpp"
+#include "redis/topology/cluster_core.hpp"
 
 namespace cluster_map_test {
 namespace {

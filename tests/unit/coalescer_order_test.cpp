@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "redis/coalescer.hpp"
+#include "redis/script/coalescer.hpp"
 #include "support/fake_check.hpp"
 #include "support/random_source.hpp"
 

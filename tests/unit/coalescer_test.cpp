@@ -1,5 +1,5 @@
 // Which checks travel together, and in which order.
-#include "redis/coalescer.hpp"
+#include "redis/script/coalescer.hpp"
 #include "limiter/limiter_impl.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "redis/coalescer.hpp"
+#include "redis/script/coalescer.hpp"
 #include "support/doubles.hpp"
 #include "support/fake_check.hpp"
 #include "support/text.hpp"

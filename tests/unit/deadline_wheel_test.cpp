@@ -1,4 +1,4 @@
-#include "check/deadline_wheel.hpp"
+#include "link/deadline_wheel.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

@@ -1,5 +1,5 @@
 // A store's own functions run on the executor that it was given.
-#include "check/direct_executor.hpp"
+#include "base/direct_executor.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/dispatch.hpp>

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "check/check_list.hpp"
-#include "check/connection_life.hpp"
+#include "link/connection_life.hpp"
 #include "net/connection_driver.hpp"
 #include "net/tls.hpp"
 #include "pipeline_fixture.hpp"

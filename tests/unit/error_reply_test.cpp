@@ -1,4 +1,4 @@
-#include "redis/error_reply.hpp"
+#include "redis/resp/error_reply.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <string>

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "redis/error_reply.hpp"
-#include "redis/resp_writer.hpp"
-#include "redis/scripts.hpp"
+#include "redis/resp/error_reply.hpp"
+#include "redis/resp/resp_writer.hpp"
+#include "redis/script/scripts.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
 #include "support/script_names.hpp"

@@ -8,7 +8,7 @@
 #include <set>
 #include <vector>
 
-#include "check/random_number.hpp"
+#include "base/random.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "support/run.hpp"
 #include "weir/concurrency_limiter.hpp"

@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
-#include "redis/scripts.hpp"
+#include "redis/script/scripts.hpp"
 
 namespace handshake_test {
 namespace {

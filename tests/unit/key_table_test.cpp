@@ -1,5 +1,5 @@
 // The table of one write's keys against a std::map, over random writes.
-#include "redis/key_table.hpp"
+#include "redis/script/key_table.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <limits>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "redis/script_call.hpp"
+#include "redis/script/script_call.hpp"
 #include "support/random_source.hpp"
 
 namespace key_table_test {

@@ -1,5 +1,5 @@
 // The table of local_keyed_limiter: one shard against a std::map, and how much one call may do.
-#include "memory/keyed_table.hpp"
+#include "local/keyed_table.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <map>

@@ -1,6 +1,6 @@
 // The mutex of the checks' way: nobody enters beside its owner, and nobody sleeps on.
 
-#include "check/light_mutex.hpp"
+#include "base/light_mutex.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

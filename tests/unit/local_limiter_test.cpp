@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "limiter/one_word.hpp"
+#include "local/one_word.hpp"
 #include "support/random_source.hpp"
 #include "support/run.hpp"
 

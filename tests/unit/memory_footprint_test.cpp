@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "redis/cluster_core.hpp"
+#include "redis/topology/cluster_core.hpp"
 #include "support/fake_check.hpp"
 #include "support/run.hpp"
 #include "weir/limiter.hpp"

@@ -4,7 +4,7 @@
 #include <stdexcept>
 
 #include "cluster_play.hpp"
-#include "redis/cluster_core.hpp"
+#include "redis/topology/cluster_core.hpp"
 
 namespace weir::redis::test {
 

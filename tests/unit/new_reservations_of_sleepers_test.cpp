@@ -1,7 +1,7 @@
 // A reservation of acquire_all that a new cool-down covers goes back, and another is requested.
 #include <boost/asio/error.hpp>
 
-#include "check/pending.hpp"
+#include "link/pending.hpp"
 #include "sleepers_fixture.hpp"
 
 namespace new_reservations_of_sleepers_test {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "check/detached_check.hpp"
+#include "check/give_back.hpp"
 #include "pipeline_fixture.hpp"
 
 namespace pipeline_give_back_test {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "policy/kernel.hpp"
-#include "redis/joint_call.hpp"
-#include "redis/record_reply.hpp"
+#include "redis/script/joint_call.hpp"
+#include "redis/script/record_reply.hpp"
 #include "support/doubles.hpp"
 
 namespace record_reply_test {

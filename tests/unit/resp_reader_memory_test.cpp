@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "redis/resp_reader.hpp"
+#include "redis/resp/resp_reader.hpp"
 #include "resp_transcript.hpp"
 
 namespace resp_reader_memory_test {

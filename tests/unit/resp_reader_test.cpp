@@ -1,6 +1,6 @@
 // The grammar of RESP: what is a reply, what is none, and that it does not matter how the bytes are
 // cut.
-#include "redis/resp_reader.hpp"
+#include "redis/resp/resp_reader.hpp"
 
 #include <array>
 #include <boost/test/unit_test.hpp>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "redis/resp_writer.hpp"
+#include "redis/resp/resp_writer.hpp"
 #include "resp_transcript.hpp"
 #include "support/random_source.hpp"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "redis/resp_reader.hpp"
+#include "redis/resp/resp_reader.hpp"
 
 /// What a reader makes of a stream, as text, and streams to try it on.
 namespace weir::redis::test {

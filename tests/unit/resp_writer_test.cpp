@@ -1,4 +1,4 @@
-#include "redis/resp_writer.hpp"
+#include "redis/resp/resp_writer.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cstdint>

@@ -1,6 +1,6 @@
 // The search for the master without sockets or clocks: expect this action, report this event, see
 // this answer. A random player then makes every step fail.
-#include "redis/sentinel_core.hpp"
+#include "redis/topology/sentinel_core.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <string>

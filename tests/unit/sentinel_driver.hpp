@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "redis/sentinel_core.hpp"
+#include "redis/topology/sentinel_core.hpp"
 
 /// A sentinel_core whose driver is the test, and what Sentinels say.
 namespace weir::redis::test {

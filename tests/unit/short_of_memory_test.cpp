@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "check/alarm.hpp"
+#include "base/alarm.hpp"
 #include "check/store_backend.hpp"
 #include "limiter/completion.hpp"
 #include "limiter/limiter_impl.hpp"

@@ -1,11 +1,11 @@
-#include "redis/similar_arguments.hpp"
+#include "redis/script/similar_arguments.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "redis/resp_writer.hpp"
+#include "redis/resp/resp_writer.hpp"
 #include "support/sanitized.hpp"
 
 namespace similar_arguments_test {

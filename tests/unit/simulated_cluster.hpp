@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "redis/cluster_core.hpp"
+#include "redis/topology/cluster_core.hpp"
 #include "support/random_source.hpp"
 #include "unit/simulated_node.hpp"
 

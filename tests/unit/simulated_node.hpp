@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "redis/scripts.hpp"
+#include "redis/script/scripts.hpp"
 #include "redis/slot.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"

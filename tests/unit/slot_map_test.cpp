@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "redis/resp_reader.hpp"
+#include "redis/resp/resp_reader.hpp"
 
 namespace slot_map_test {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "redis/call_writer.hpp"
-#include "redis/coalescer.hpp"
+#include "redis/script/call_writer.hpp"
+#include "redis/script/coalescer.hpp"
 #include "redis/slot.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"

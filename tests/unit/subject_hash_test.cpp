@@ -1,4 +1,4 @@
-#include "check/subject_hash.hpp"
+#include "base/subject_hash.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <set>

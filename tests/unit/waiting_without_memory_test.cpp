@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "check/detached_check.hpp"
+#include "check/give_back.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "scarce_memory.hpp"
 #include "support/fake_check.hpp"

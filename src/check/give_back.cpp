@@ -1,0 +1,140 @@
+#include "check/give_back.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/random.hpp"
+#include "check/limiter_spec.hpp"
+#include "check/store_backend.hpp"
+
+namespace weir::detail {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+/// Bounds on give-backs that wait for a connection: how long each waits, and how many per process.
+constexpr std::chrono::seconds shortest_wait{1}, longest_wait{30};
+static_assert(longest_wait < std::chrono::microseconds(policies::shortest_marker_life),
+              "a repeated give-back could be done twice");
+constexpr int most_waiting = 10'000;
+constexpr int most_attempts = 4;
+
+std::atomic<int> waiting_for_connection{0};
+
+std::vector<term> copy_of(std::span<const term> terms) { return {terms.begin(), terms.end()}; }
+
+class give_back final : public joint_check_of<give_back_request> {
+ public:
+  give_back(const check& reservation, check* told)
+      : give_back(reservation.limiter,
+                  {{.subject = reservation.subject,
+                    .asked = {.cost = as<acquire_request>(reservation).cost,
+                              .reservation = reservation.answer,
+                              .found = as<acquire_request>(reservation).found}},
+                   copy_of(reservation.further())},
+                  told) {}
+
+  give_back(const std::shared_ptr<const limiter_spec>& owner, arguments&& with, check* told)
+      : joint_check_of(std::shared_ptr(owner), std::move(with)), caller_(told) {
+    asked.id = std::max<std::uint64_t>(1, random_number());
+    flight_of(*this).is_detached = true;
+    wait_for_connection();
+  }
+
+  ~give_back() {
+    if (waits_for_connection_) waiting_for_connection.fetch_sub(1, std::memory_order_relaxed);
+  }
+
+  void finish(delivery how) override {
+    std::unique_ptr<give_back> self(this);
+    if (caller_ != nullptr) {
+      caller_->ec = ec ? error::outcome_unknown : error::store_closed;
+      caller_->answer = {};
+      return caller_->finish(how);
+    }
+    if (how == delivery::discard || !may_try_again()) return;
+    // This object may hold the last handle of the store: keep a copy while starting.
+    const auto store = limiter->store;
+    store->start(*self.release());
+  }
+
+ private:
+  void wait_for_connection() {
+    if (caller_ != nullptr) return;  // the store is closing and does not reconnect
+    waits_for_connection_ = waiting_for_connection.fetch_add(1, std::memory_order_relaxed) <
+                            most_waiting;
+    if (!waits_for_connection_) {
+      waiting_for_connection.fetch_sub(1, std::memory_order_relaxed);
+      return;
+    }
+    // After reset_after no unit is in use any more, so there is nothing to give back.
+    timeout = std::clamp<std::chrono::microseconds>(asked.reservation.reset_after, shortest_wait,
+                                                    longest_wait);
+    until_ = clock::now() + timeout;
+  }
+
+  /// True if the give-back was sent without an answer, or lost to other processes, and may be
+  /// repeated. If the first one ran, its marker makes the repetition a no-op.
+  bool may_try_again() {
+    const bool may_pass = ec == error::outcome_unknown || ec == error::protocol_error ||
+                          ec == error::store_contention;
+    if (!may_pass || !waits_for_connection_ || ++attempts_ == most_attempts) return false;
+    timeout = std::chrono::duration_cast<std::chrono::microseconds>(until_ - clock::now());
+    ec = {};
+    flight_of(*this).stage = check_stage::idle;
+    flight_of(*this).resends = 0;
+    return timeout.count() > 0;
+  }
+
+  bool waits_for_connection_ = false;
+  int attempts_ = 0;
+  clock::time_point until_{};
+  check* const caller_;  // finished after this check; may be null
+};
+
+class stand_in final : public joint_check_of<acquire_request> {
+ public:
+  explicit stand_in(const check& sent)
+      : joint_check_of(std::shared_ptr(sent.limiter),
+                       acquire_like(sent, as<acquire_request>(sent).max_wait)) {
+    flight_of(*this).is_detached = true;
+  }
+
+  void finish(delivery how) override {
+    const std::unique_ptr<stand_in> self(this);
+    if (how == delivery::discard || ec || !answer.allowed) return;
+    // This object may hold the last handle of the store: keep a copy while starting.
+    const auto store = limiter->store;
+    store->start(make_give_back(*this));
+  }
+};
+
+}  // namespace
+
+joint_check_of<acquire_request>::arguments acquire_like(const check& caller,
+                                                        std::chrono::microseconds max_wait) {
+  joint_check_of<acquire_request>::arguments like;
+  like.first.subject = caller.subject;
+  like.first.asked.cost = as<acquire_request>(caller).cost;
+  like.first.asked.max_wait = max_wait;
+  like.further = copy_of(caller.further());
+  return like;
+}
+
+check& stand_in_for(const check& sent) { return *new stand_in(sent); }
+
+check& make_give_back(const check& reservation, check* told) {
+  return *new give_back(reservation, told);
+}
+
+check& make_give_back(const std::shared_ptr<const limiter_spec>& limiter, const short_text& subject,
+                      const decision& counted, std::int64_t units) {
+  return *new give_back(
+      limiter, {{.subject = subject, .asked = {.cost = units, .reservation = counted}}, {}},
+      nullptr);
+}
+
+}  // namespace weir::detail

@@ -1,0 +1,171 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+
+#include "check/check_list.hpp"
+#include "link/circuit_breaker.hpp"
+#include "link/deadline_wheel.hpp"
+#include "link/pending.hpp"
+#include "weir/error.hpp"
+
+namespace weir::detail {
+
+/// The part of a pipeline that does not depend on the protocol: decides which checks may wait,
+/// keeps their deadlines and the circuit breaker, and ends them. The pipeline itself keeps the
+/// lists of checks.
+class pending_checks {
+ public:
+  using time = std::chrono::steady_clock::time_point;
+
+  /// Ends a check with operation_aborted, unless it is done already or the scope forbids it. An
+  /// acquire that was sent is detached instead, and ends with its answer.
+  void cancel(check& c, cancel_scope scope);
+  /// Ends an acquire with operation_aborted, unless it is done already. True if it was sent: then
+  /// `successor`, an equal detached check, has taken its place, and gets its answer.
+  bool replace(check& c, check& successor);
+
+  /// Sets why checks wait: the error of the last attempt to connect, or why the server does not
+  /// serve. Until there is a connection or the server serves again, a check gets it at its deadline
+  /// instead of timed_out, and new checks get it at once if there is no connection. Zero: unknown.
+  void suspect(error why) noexcept { suspicion_ = why; }
+  /// Sets the error that the attempt to connect has if it goes no further; zero: unknown. Checks
+  /// get it at their deadlines if no attempt has failed before.
+  void attempting(error step) noexcept { step_ = step; }
+
+  /// A lower bound of all deadlines.
+  time next_deadline() const noexcept { return wheel_.next(); }
+
+  check_list take_done() {
+    check_list taken;
+    taken.swap(done_);
+    return taken;
+  }
+  bool has_done() const noexcept { return !done_.empty(); }
+  /// In units of max_pending.
+  std::size_t pending() const noexcept { return pending_; }
+  /// True if no check is pending and take_done() is empty.
+  bool is_idle() const noexcept { return pending_ == 0 && done_.empty(); }
+
+ protected:
+  /// Takes the bounds from a pipeline's options.
+  template <class Options>
+  explicit pending_checks(const Options& o)
+      : max_pending_(o.max_pending),
+        timeout_(o.timeout),
+        breaker_(o.breaker_failures, o.timeout, o.breaker_pause) {}
+  ~pending_checks() = default;
+
+  // How a check begins.
+
+  /// Counts a new check and sets its deadline. Returns zero if the check may wait, else the error
+  /// with which the caller finishes it. `obstacle` is the pipeline's own reason. A single check of
+  /// any weight may wait.
+  error admit(check& c, time now, error obstacle = {}) {
+    const std::size_t before = pending_, weight = weight_of(c);
+    pending_ += weight;
+    flight_of(c).deadline = now + timeout_of(c, timeout_);
+    if (refuses(c)) return refusal_;
+    if (obstacle != error{}) return obstacle;
+    const bool fits = before + weight <= max_pending_ || before == 0 || is_beyond_bound(c);
+    // With an open circuit, the failing store is the reason for too many pending checks.
+    if (!fits) return breaker_.is_open() ? error::circuit_open : error::overloaded;
+    return {};
+  }
+  /// True if an admitted check may wait. Otherwise ask why_not_wait().
+  bool is_served() const noexcept { return connected_ && !breaker_.is_open(); }
+  /// Why a new check may not wait for a server that does not answer; zero: it may.
+  error why_not_wait(const check& c, time now) noexcept;
+  /// True if the check must fail with refusal_. A closed store still takes give-backs and leaves;
+  /// give-backs of reservations wait for the next connection within their deadlines, whatever
+  /// refusal_ is.
+  bool refuses(const check& c) const noexcept {
+    if (refusal_ == error{}) return false;
+    return ended_ || !(closed_ ? gives_back(c) : c.kind == check_kind::give_back);
+  }
+  /// For a sent check that certainly did not run: makes it wait, or ends it if it must not be sent
+  /// again.
+  void unsend(check& c);
+
+  // How a check ends.
+
+  /// Takes a check out of its list, the wheel and the count.
+  void release(check& c) noexcept {
+    flight_of(c).line.unlink();
+    deadline_wheel::remove(c);
+    pending_ -= weight_of(c);
+  }
+  /// If there is an error, drops the answer, which memcached did not store.
+  void finish(check& c);
+  void finish(check& c, error e);
+  /// Ends all checks of a list that hold their answers or errors.
+  void finish_all(check_list& list) {
+    for (check& c : list) {
+      deadline_wheel::remove(c);
+      flight_of(c).stage = check_stage::done;
+      pending_ -= weight_of(c);
+    }
+    done_.splice(done_.end(), list);
+  }
+  void finish_all(check_list& list, const error_code& e) {
+    while (!list.empty()) {
+      check& c = list.front();
+      c.ec = e;
+      finish(c);
+    }
+  }
+  template <class Predicate>
+  void finish_if(check_list& list, error e, Predicate&& ends) {
+    for (auto it = list.begin(); it != list.end();) {
+      check& c = *it++;
+      if (ends(c)) finish(c, e);
+    }
+  }
+  /// Ends checks whose connection was lost after they had been sent.
+  void fail_sent(check_list& list, error reason, time now);
+  void end_late(check& c);
+  /// Ends all checks whose deadlines have passed. `is_quiet`: no reply is due, and no write is
+  /// under way. `late`: how long the process stood still meanwhile; such a check gets as long
+  /// again, once and at most its timeout, because its answer may have come.
+  void expire_checks(time now, bool is_quiet, time::duration late);
+
+  // What happens to the connection and the store.
+
+  void begin_connection() noexcept;
+  /// Notes an answer, which may be an error, and closes the circuit if it came within the store's
+  /// own timeout. The check's own deadline does not matter for that.
+  void note_answer(time sent, time now) noexcept {
+    if (now - sent > timeout_) return;
+    last_answer_ = now;
+    breaker_.succeeded();
+  }
+  /// New checks fail with `reason` until the next connection.
+  void refuse(error reason) noexcept { refusal_ = closed_ ? error::store_closed : reason; }
+  /// False if it was closed before.
+  bool begin_close() noexcept;
+  /// Ends the unsent checks of a closed store, except give-backs.
+  void close_unsent(check_list& list);
+  /// Ends the sent checks of a closed store, except give-backs and acquires.
+  void close_sent(check_list& list);
+
+  std::size_t max_pending_;
+  std::chrono::microseconds timeout_;
+  deadline_wheel wheel_;
+  circuit_breaker breaker_;
+  check_list done_;
+  std::size_t pending_ = 0;
+  time last_answer_ = time::min();  // the last answer that came within the timeout
+  bool connected_ = false;
+  error suspicion_{};  // if not zero, replaces timed_out; see suspect()
+  error step_{};       // likewise; see attempting()
+  error refusal_{};    // if not zero, fails new checks
+  bool closed_ = false;
+  bool ended_ = false;
+
+ private:
+  void detach(check& c);
+  void put_in_place_of(check& c, check& other) noexcept;
+  bool shows_failure(const check& c, time since, bool is_quiet) const noexcept;
+};
+
+}  // namespace weir::detail
