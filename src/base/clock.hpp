@@ -9,8 +9,8 @@
 
 namespace weir::detail {
 
-/// The time of the given clock, or of the system's if it is empty, in microseconds since 1970, cut to
-/// what a state can hold: from 1 (zero means "no time") to 2^53 - 1, in the year 2255.
+/// The time of the given clock, or of the system's if it is empty, in microseconds since 1970. It
+/// is cut to what a state can hold: 1 (zero means "no time") to 2^53 - 1, in the year 2255.
 inline std::int64_t read_clock(const std::function<time_point()>& clock) {
   const time_point t = clock ? clock()
                              : std::chrono::time_point_cast<std::chrono::microseconds>(

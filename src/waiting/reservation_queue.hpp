@@ -16,8 +16,8 @@ struct queue_rules {
   std::chrono::microseconds same_end = waiting::same_end;
 };
 
-/// The waiters of one subject of one limiter. Each has a request, a reservation, or a failed request
-/// to repeat. The queue has no timer, lock or clock; it tells its driver what to do through
+/// The waiters of one subject of one limiter. Each has a request, a reservation, or a failed
+/// request to repeat. The queue has no timer, lock or clock; it tells its driver what to do through
 /// `orders`.
 ///
 /// Each waiter makes one request when it comes, unless a reservation of its cost is about to

@@ -7,7 +7,7 @@
 -- are. If one has to wait, all of them go to the full kernels (reserve.lua), because each needs its
 -- own time.
 --
--- This is a template (src/redis/script/script_template.cpp). A line that begins with "@reserving" is for
+-- A template of redis/script/script_template.cpp. A line that begins with "@reserving" is for
 -- reservations only. Each block between "@each" and "@end" is repeated for each tier. A block that
 -- contains "@write" is left out for a tier whose part does not write, and one that contains "@get"
 -- for a tier whose part reads its key itself, as its line "@reads_key" says. In a block, @nth

@@ -2,7 +2,7 @@
 -- writes nothing. A key that is in no plain state is left to the full kernel; it and run_one.lua
 -- follow.
 --
--- This is a template (src/redis/script/script_template.cpp). The lines @constants, @start, @state, @look,
+-- A template of redis/script/script_template.cpp. The lines @constants, @start, @state, @look,
 -- @write and @full become what the kernel's part has behind the same line, as record_all.lua says,
 -- and so do these:
 --
