@@ -1,5 +1,5 @@
-# Fails if an include of src points up, if a room without sockets leads to Asio, or if a file opens
-# the namespace of another room. Run by ctest as unit.layers:
+# Fails if an include of src points up, if a room without sockets leads to Asio, if a file opens the
+# namespace of another room, or if src/CMakeLists.txt lacks a source. Run by ctest as unit.layers:
 #   cmake -P layers.cmake <folder src>
 #
 # Each room of src may include public headers, itself, and the rooms that its line names. Its code
@@ -62,7 +62,11 @@ if(count EQUAL 0)
 endif()
 
 set(faults "")
+file(STRINGS "${src}/CMakeLists.txt" listed REGEX "^  [a-z_/0-9]+\\.cpp\\)?$")
 foreach(file IN LISTS files)
+  if(file MATCHES "\\.cpp$" AND NOT listed MATCHES "  ${file}")
+    string(APPEND faults "src/CMakeLists.txt does not list ${file}\n")
+  endif()
   room_of(room "${file}")
   if(NOT room IN_LIST rooms)
     string(APPEND faults "${file} lies in no room\n")
