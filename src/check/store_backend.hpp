@@ -61,7 +61,7 @@ class store_backend {
 
   /// The limiters that have waiters, leases or local units, or know of a cool-down. The store tells
   /// them that it closes, or that its context is being destroyed.
-  roster<const limiter_spec>& limiters() noexcept { return limiters_; }
+  virtual roster<const limiter_spec>& limiters() noexcept { return limiters_; }
 
   /// Called once, by the store's first handle, before the first check.
   void attach(std::unique_ptr<completion_sink> sink) noexcept { sink_ = std::move(sink); }
