@@ -283,7 +283,7 @@ void read_parts(const urls::url_view& url, const std::string& zone, const form& 
   read_query(url, f, out);
 }
 
-void check(const redis_options& options) {
+void throw_if_invalid(const redis_options& options) {
   if (const std::string fault = fault_of(options); !fault.empty()) fail(fault);
 }
 
@@ -368,7 +368,7 @@ store_url parse_store_url(std::string_view text) {
       read_parts(url, zone, *f, result.redis);
     });
   }
-  check(result.redis);
+  throw_if_invalid(result.redis);
   return result;
 }
 
