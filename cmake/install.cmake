@@ -12,7 +12,7 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/weir" DESTINATION "${CMAKE_INST
 # The headers refer to the documents, and these to the examples. CMAKE_INSTALL_DOCDIR would be the
 # folder of a project that this one is a part of.
 set(weir_doc_dir "${CMAKE_INSTALL_DATAROOTDIR}/doc/weir")
-install(FILES README.md CONTRIBUTING.md LICENSE DESTINATION "${weir_doc_dir}")
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md LICENSE DESTINATION "${weir_doc_dir}")
 install(DIRECTORY docs examples DESTINATION "${weir_doc_dir}")
 install(EXPORT weirTargets NAMESPACE weir:: DESTINATION "${weir_cmake_dir}")
 

@@ -40,7 +40,8 @@ set(blocks 0)
 set(links 0)
 file(GLOB documents "${root}/docs/*.md")
 list(PREPEND documents
-  "${root}/README.md" "${root}/CONTRIBUTING.md" "${root}/examples/README.md")
+  "${root}/README.md" "${root}/CHANGELOG.md" "${root}/CONTRIBUTING.md"
+  "${root}/examples/README.md")
 foreach(document IN LISTS documents)
   get_filename_component(folder "${document}" DIRECTORY)
   file(READ "${document}" text)
