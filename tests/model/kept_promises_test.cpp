@@ -113,7 +113,11 @@ policy changed(test::random_source& random, const policy& from) {
           if constexpr (requires { to.limit; }) near(to.limit, std::min(one.limit, max_units));
           if constexpr (requires { to.capacity; }) near(to.capacity, one.capacity);
           if constexpr (requires { to.burst; }) near(to.burst, one.burst);
-          if constexpr (requires { to.window; }) near(to.window, one.window);
+          if constexpr (requires { to.window; }) {
+            std::chrono::microseconds window = to.window;
+            near(window, std::chrono::microseconds(one.window));
+            to.window = window;
+          }
           if constexpr (requires { to.refill; }) near(to.refill.count, one.refill.count);
           if constexpr (requires { to.rate; }) near(to.rate.count, one.rate.count);
           if constexpr (requires { to.leak; }) near(to.leak.count, one.leak.count);
