@@ -13,12 +13,13 @@ fixed_window::fixed_window(const weir::fixed_window& policy) noexcept
 
 /// The clock, or a later time that the state knows to have passed.
 instant fixed_window::passed(const state& s, instant clock) const noexcept {
-  return s.is_open() ? std::max(clock, own_time(s)) : clock;
+  return std::max(clock, s.written > 0 ? s.written : s.start);
 }
 
 fixed_window::state fixed_window::seen_at(const state& s, instant clock) const noexcept {
   if (!is_far_ahead(s, clock)) return s;
-  const instant start = begin_of_window(s.start - (own_time(s) - clock));
+  const span ahead = passed(s, clock) - clock;
+  const instant start = begin_of_window(s.start - ahead);
   return {start, s.count, start > clock ? clock : 0};
 }
 
@@ -27,9 +28,8 @@ fixed_window::state fixed_window::current(const state& s, instant at) const noex
   return {begin_of_window(at), 0};
 }
 
-/// An emptied window holds the time before it.
 bool fixed_window::holds(const state& s, instant at) const noexcept {
-  return (s.is_open() || at < s.start) && at < s.start + window_;
+  return s.is_open() && at < s.start + window_;
 }
 
 /// If the window no longer lies ahead, drops what matters only while it does.
@@ -47,7 +47,7 @@ decision fixed_window::describe(const state& s, instant at, units cost,
   decision d;
   d.allowed = allowed;
   d.limit = limit_for_caller(limit_);
-  // Before a window that was opened ahead, or emptied, the present one is full.
+  // Before a window that was opened ahead, the present one is full.
   const bool early = at < s.start;
   d.used = early ? d.limit : s.count;
   d.remaining = early ? 0 : remaining_for_caller(limit_, s.count);
@@ -56,11 +56,7 @@ decision fixed_window::describe(const state& s, instant at, units cost,
     d.retry_after = early && s.count + cost <= limit_ ? std::chrono::microseconds(s.start - at)
                                                       : end;
   }
-  if (s.is_open()) {
-    d.reset_after = end;
-  } else if (early) {
-    d.reset_after = std::chrono::microseconds(s.start - at);
-  }
+  if (s.is_open()) d.reset_after = end;
   d.decided_at = to_time_point(at);
   return d;
 }

@@ -12,9 +12,7 @@
 namespace weir::policies {
 
 /// One counter and the time at which its window began. A clock behind that time is read as that
-/// time; if it is behind by more than a window, the count moves to the present window. But if a
-/// refund has emptied the window, nothing passes before that time: the window before may have been
-/// full.
+/// time; if it is behind by more than a window, the count moves to the present window.
 ///
 /// Reservations. A reservation in a later window opens that window ahead: until it begins, nothing
 /// passes. The state then says when it was written, which is a time that has passed. It also keeps
@@ -70,9 +68,9 @@ class fixed_window {
     if (is_far_ahead(s, clock)) s = seen_at(s, clock);
   }
   bool is_far_ahead(const state& s, instant clock) const noexcept {
-    return own_time(s) - clock > window_;
+    return passed(s, clock) - clock > window_;
   }
-  instant own_time(const state& s) const noexcept { return s.written > 0 ? s.written : s.start; }
+  instant own_time(const state& s) const noexcept { return passed(s, 0); }
   units in_use(const state& s, instant) const noexcept { return s.count; }
   /// Takes back what a request counted, if the state still knows its window.
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;

@@ -42,22 +42,22 @@ local function check(key, checks, write, into, at)
   if start == foreign then return 0 end
 
   -- A clock behind the window's start finds the window open; if it is behind by more than a window,
-  -- the count moves to the present window. Before an emptied window nothing passes.
-  local open, own = count > 0 or written > 0, written > 0 and written or start
-  local passed = open and own > clock and own or clock
-  local moved = own - clock > window
+  -- the count moves to the present window.
+  local passed = written > 0 and written or start
+  if passed < clock then passed = clock end
+  local open = count > 0 or written > 0
+  local moved = passed - clock > window
   if moved then
     -- An expiry that a longer window has set stays.
     if kept <= line_after(start + window) then kept = 0 end
-    start, passed = begin_of_window(start - (own - clock)), clock
+    start, passed = begin_of_window(start - (passed - clock)), clock
     before, count_before = 0, 0
   end
   local time = now > passed and now or passed
-  local fresh = time >= start + window or not open and time >= start
+  local fresh = not open or time >= start + window
   if fresh then
     before, count_before = passed, 0
-    local lasts = (open or passed < start) and passed < start + window
-    if lasts then before, count_before = start, count end
+    if open and passed < start + window then before, count_before = start, count end
     start, count = begin_of_window(time), 0
   end
 
@@ -65,7 +65,7 @@ local function check(key, checks, write, into, at)
   if admitted < 0 then admitted = 0 end
   -- A count stops at half of no_limit.
   if limit == no_limit or admitted > checks then admitted = checks end
-  -- Before a window that was opened ahead, or emptied, the present one is full.
+  -- Before a window that was opened ahead, the present one is full.
   local turn = start
   if admitted == 0 then turn = start + window end
   if time < start then admitted = 0 end

@@ -28,13 +28,12 @@ if count_ <= limit_ then
   if length ~= 24 then return length end
 end
 @look
--- Before an emptied window nothing passes: that is left to the full kernel.
-if start_ >= 0 and start_ <= (count_ > 0 and clock + window_ or clock) and start_ % 1 == 0 and
+if start_ >= 0 and start_ <= clock + window_ and start_ % 1 == 0 and
    count_ >= 0 and count_ <= exact and count_ % 1 == 0 and
    kept_ >= start_ and kept_ <= exact and kept_ % grid == 0 then
   if start_ <= clock - window_ or count_ == 0 then
     count_ = 0
-    start_ = clock
+    if clock > start_ then start_ = clock end
     if offset_ >= 0 then start_ = start_ - (start_ - offset_) % window_ end
   end
   room = (limit_ - count_) / cost_

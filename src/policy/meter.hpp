@@ -52,8 +52,6 @@ class meter {
   units limit() const noexcept { return burst_; }
   /// Whether the time of one unit is a whole number of microseconds.
   bool has_whole_units() const noexcept { return parts_ == 1; }
-  /// See ticket.
-  span rounding() const noexcept { return parts_ == 1 ? 0 : interval_ / parts_; }
   /// Whether an admitted request has to wait until the bucket is empty.
   bool is_spaced() const noexcept { return spaced_; }
 
@@ -99,9 +97,9 @@ class meter {
   /// back as much as no later request needs:
   ///
   /// Without the request, the TAT would be at most the latest turn of later requests, plus their
-  /// cost, which is at most TAT - end (docs/design.md). So TAT - back is not too early if
+  /// cost, which is at most the growth of TAT + returned since. So TAT - back is not too early if
   ///
-  ///     back <= end - max(now, last turn)
+  ///     back <= TAT left behind - (returned since) - max(now, last turn)
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
   /// True if a request can have left `b` behind.
   bool could_leave(const receipt::bucket& b) const noexcept {

@@ -15,22 +15,13 @@ void meter::give_back(state& s, instant clock, const ticket& t, units cost) cons
   const span since = seen.returned - t.left.returned;
   // A sum that is full knows no more.
   if (rounded_up(seen) <= has_passed || since < 0 || seen.returned == max_exact) return;
-  // The cost of later requests, and what rounding has added to `since`: less than one request has.
-  const state behind = minus({seen.whole + since, seen.part}, {t.left.whole, t.left.part});
-  const bool is_last = behind == state{} ||
-                       (since > 0 && later(behind, {}) && behind.whole < t.rounding);
+  const bool is_last = seen.whole + since == t.left.whole && seen.part == t.left.part;
   if (is_last && !(spaced_ && since > 0)) {
     undo(seen, t, time_of(cost), has_passed);
   } else if (!spaced_) {
     release(seen, t, time_of(cost), has_passed);
   }
-  if (seen == found) return;
-  // Of a bucket with fewer units in use, less time is known to have passed.
-  if (seen.ahead.turn > 0) {
-    const instant least = std::max<instant>(1, difference(seen, tolerance_));
-    seen.ahead.written = std::min(seen.ahead.written, least);
-  }
-  s = matters_until(seen) + grace <= clock ? state{} : seen;
+  if (seen != found) s = matters_until(seen) + grace <= clock ? state{} : seen;
 }
 
 /// Undoes the last request: restores the state before it, less what was given back of other
@@ -38,13 +29,12 @@ void meter::give_back(state& s, instant clock, const ticket& t, units cost) cons
 void meter::undo(state& s, const ticket& t, const state& step, instant has_passed) const noexcept {
   state rest = minus(s, step);
   instant last_turn = s.ahead.turn;
-  const state since = minus({t.left.whole, t.left.part}, s);
   state before;
   if (t.found.size() == reply_width && restore(t.found, before)) {
-    const state then = minus(before, since);
+    before.whole -= s.returned - t.left.returned;
     // If the reservation moved a state that was too far ahead, the state before is later.
-    if (!later(then, s)) {
-      rest = then;
+    if (!later(before, s)) {
+      rest = before;
       last_turn = before.ahead.turn;
     }
   }
@@ -57,19 +47,14 @@ void meter::undo(state& s, const ticket& t, const state& step, instant has_passe
   s.ahead = reservations_ahead{has_passed, last_turn}.after(has_passed);
 }
 
-/// Gives back the part of any other request that no later request needs. The request ends where it
-/// ended when it was counted, less what was given back since; but not before its own time and cost.
+/// Gives back the part of any other request that no later request needs.
 void meter::release(state& s, const ticket& t, const state& step,
                     instant has_passed) const noexcept {
   const span since = s.returned - t.left.returned;
   const state left{t.left.whole, t.left.part};
   // The receipt belongs to another TAT if this one never came so far.
   if (later(left, {s.whole + since, s.part})) return;
-  const state moved = minus(left, {since}), alone = plus({t.counted}, step);
-  const state& least = later(alone, left) ? left : alone;
-  const state& own = later(least, moved) ? least : moved;
-  const state& end = later(own, s) ? s : own;
-  const state room = minus(end, {std::max(has_passed, s.ahead.turn)});
+  const state room = minus(left, {since + std::max(has_passed, s.ahead.turn)});
   if (!later(room, {})) return;
   const state& back = later(room, step) ? step : room;
   const state rest = minus(s, back);

@@ -7,11 +7,6 @@ local function later(tat, part, than, than_part)
   return tat > than or tat == than and part > than_part
 end
 
-local function minus(tat, part, by, by_part)
-  if part < by_part then return tat - by - 1, part - by_part + parts end
-  return tat - by, part - by_part
-end
-
 local function load(key)
   local state = {}
   check(key, 0, false, state, 1)
@@ -47,51 +42,36 @@ local function early_by(tat, part, written)
 end
 
 local function give_back(key, ticket)
-  local left, left_part, known, rounding = ticket[1], ticket[2], ticket[3], ticket[4]
+  local left, left_part, known = ticket[1], ticket[2], ticket[3]
   local tat, part, written, last_turn, returned, upto = load(key)
   if refusal or tat == foreign or tat == 0 or not left then return end
   local passed = math.max(written, clock)
   if early_by(tat, part, written) > burst or up(tat, part) <= passed then return end
   local since = returned - known
   if since < 0 or returned == no_limit then return end
-  -- The cost of later requests, and what rounding has added to `since`: less than one request has.
-  local behind, behind_part = minus(tat + since, part, left, left_part)
-  if (behind == 0 and behind_part == 0 or since > 0 and behind >= 0 and behind < rounding) and
-     not (ticket.spaced and since > 0) then
+  if tat + since == left and part == left_part and not (ticket.spaced and since > 0) then
     -- The last request: restores the state before. If that is not known, subtracts the cost.
-    local rest, rest_part = minus(tat, part, step, step_part)
-    if ticket[9] then
-      local gone, gone_part = minus(left, left_part, tat, part)
-      local before, before_part = minus(ticket[5], ticket[6], gone, gone_part)
-      if not later(before, before_part, tat, part) then
-        rest, rest_part, last_turn = before, before_part, ticket[8]
-      end
+    local rest, rest_part = tat - step, part - step_part
+    if rest_part < 0 then rest, rest_part = rest - 1, rest_part + parts end
+    if ticket[8] and not later(ticket[4] - since, ticket[5], tat, part) then
+      rest, rest_part, last_turn = ticket[4] - since, ticket[5], ticket[7]
     end
     local least = math.max(passed, last_turn)
     if least > up(rest, rest_part) then rest, rest_part = least, 0 end
     if not later(tat, part, rest, rest_part) then return end
     tat, part = rest, rest_part
   elseif not ticket.spaced then
-    -- Any other: the part that no later request needs. The request ends where it ended when it was
-    -- counted, less what was given back since; but not before its own time and cost.
-    if behind < 0 then return end
-    local back, back_part = left - since, left_part
-    local least, least_part = ticket.counted + step, step_part
-    if later(least, least_part, left, left_part) then least, least_part = left, left_part end
-    if later(least, least_part, back, back_part) then back, back_part = least, least_part end
-    if later(back, back_part, tat, part) then back, back_part = tat, part end
-    back = back - math.max(passed, last_turn)
+    -- Any other: the part that no later request needs.
+    if later(left, left_part, tat + since, part) then return end
+    local back, back_part = left - since - math.max(passed, last_turn), left_part
     if back < 0 or back == 0 and back_part == 0 then return end
     if later(back, back_part, step, step_part) then back, back_part = step, step_part end
     upto = math.max(upto, up(tat, part))
     returned = math.min(returned, no_limit - up(back, back_part)) + up(back, back_part)
-    tat, part = minus(tat, part, back, back_part)
+    tat, part = tat - back, part - back_part
+    if part < 0 then tat, part = tat - 1, part + parts end
   else
     return
-  end
-  -- Of a bucket with fewer units in use, less time is known to have passed.
-  if last_turn > passed then
-    passed = math.max(1, math.min(passed, clock + early_by(tat, part, 0)))
   end
   store(key, tat, part, passed, last_turn, returned, upto)
 end
@@ -132,6 +112,7 @@ end
 local function lower(key)
   local tat, part, passed, last_turn, returned, upto = load_now(key)
   if tat == foreign then return end
-  local n, p = minus(passed + burst, burst_part, step, step_part)
+  local n, p = passed + burst - step, burst_part - step_part
+  if p < 0 then n, p = n - 1, p + parts end
   if later(n, p, tat, part) then store_later(key, n, p, passed, last_turn, returned, upto) end
 end

@@ -26,22 +26,19 @@ struct ticket {
   instant counted;  // when all but a leaky bucket counted it: when it may go, or before
   // What the request left behind in a bucket; not known if `whole` is 0.
   receipt::bucket left = {};
-  /// In a bucket whose T is not whole microseconds: T rounded down; else 0. What is given back is
-  /// rounded up; a sum of that which is too large by less than `rounding` hides no request.
-  span rounding = 0;
   /// For a reservation ahead: the state that it found, as restore() takes it. Else empty.
   std::span<const std::int64_t> found = {};
 
   /// Calls f with each number that the kernel's script takes: for a bucket what was left behind, if
-  /// known, and `rounding`; then what was found.
+  /// known; then what was found.
   template <class F>
   void each_number(F&& f) const {
     if (left.whole > 0) {
-      for (const std::int64_t value : {left.whole, left.part, left.returned, rounding}) f(value);
+      for (const std::int64_t value : {left.whole, left.part, left.returned}) f(value);
     }
     for (const std::int64_t value : found) f(value);
   }
-  std::size_t numbers() const noexcept { return (left.whole > 0 ? 4 : 0) + found.size(); }
+  std::size_t numbers() const noexcept { return (left.whole > 0 ? 3 : 0) + found.size(); }
 };
 
 }  // namespace weir::policies

@@ -59,9 +59,8 @@ sliding_log::sliding_log(const weir::sliding_log& policy) noexcept
       count_refused_(policy.count_refused && limit_ != no_limit) {}
 
 sliding_log::times sliding_log::times_of(const reservations_ahead& ahead, moment now) noexcept {
-  const bool gave_newest_back = ahead.turn == ahead.written;
   times t;
-  t.passed = gave_newest_back ? now.clock : std::max(now.clock, ahead.written);
+  t.passed = std::max(now.clock, ahead.written);
   t.at = std::max(now.when, t.passed);
   t.turn = std::max(t.at, ahead.turn);
   return t;
@@ -160,8 +159,7 @@ decision sliding_log::describe(const times& t, units sum, instant newest, instan
   d.used = t.at < t.turn ? d.limit : sum;
   d.remaining = t.at < t.turn ? 0 : remaining_for_caller(limit_, sum);
   if (!allowed) d.retry_after = std::chrono::microseconds(std::max(passes, t.turn) - t.at);
-  const instant end = sum > 0 ? newest + window_ : t.turn;
-  d.reset_after = std::chrono::microseconds(end - t.at);
+  if (sum > 0) d.reset_after = std::chrono::microseconds(newest + window_ - t.at);
   d.decided_at = to_time_point(t.at);
   // Entered at a newest entry that is later: the receipt says in which step.
   if (allowed && newest > entry_time(t.turn)) d.receipt.counted_at = newest - resolution_;
@@ -182,8 +180,6 @@ decision sliding_log::record(state& s, moment now, units cost) const {
     return describe(t, sum, s.empty() ? 0 : s.entries_.back().time, passes, false);
   }
 
-  const instant own = s.ahead_.written == 0 ? own_time(s) : 0;
-  if (own > t.passed) s.pinned_ = own;  // what had left by then was dropped
   drop_what_left(s, t, first, cost);
   append(s, t.turn, cost);
   const instant newest = s.entries_.back().time;

@@ -27,7 +27,7 @@ namespace weir::policies {
 ///
 /// What is given back leaves the log. If that empties the newest entry, the entry before becomes
 /// the last (with a resolution, with its step's end as turn), and the state keeps the time that had
-/// passed by then. Before that time nothing passes: the entries that had left by then are unknown.
+/// passed by then.
 ///
 /// With count_refused, an entry weighs at most the limit, and entries are dropped if the newer ones
 /// alone fill the limit: a flood cannot grow the log, and `used` stays below twice the limit.
@@ -54,7 +54,7 @@ class sliding_log {
     std::int64_t base_ = 0;  // the running total before entries_[first_]
     reservations_ahead ahead_;
     // The last turn never goes back before this, because more than can be counted would have to be
-    // kept, or because the newest entry was given back then.
+    // kept.
     instant pinned_ = 0;
   };
 

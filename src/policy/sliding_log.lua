@@ -157,17 +157,14 @@ local function check(key, checks, write, into, at)
   if not ours then return not_ours(into, at) end
   local time = now
   if #head > 0 then
-    -- If the newest entry was given back (`last` is `written`), nothing passes before that.
     local own = #head == 2 and written == 0 and newest - resolution or written
     moved = own - clock > window
     if moved then
       passed, last = own, last > own and last or own
       time = last
     else
-      -- What had left by the newest entry was dropped, if a reservation is made before it now.
-      if written == 0 and own > passed then pinned = own end
       -- Reservations come first.
-      if written > passed and written ~= last then passed = written end
+      if written > passed then passed = written end
       if passed > time then time = passed end
       if last > time then time = last end
     end

@@ -21,19 +21,18 @@ void sliding_log::give_back(state& s, instant clock, const ticket& t, units cost
   for (auto e = found; e != s.entries_.end(); ++e) e->total = distance(back, e->total);
   if (back < weight) return;
   const bool is_newest = found + 1 == s.entries_.end();
-  // What had left by the newest entry was dropped, also if the clock has stepped back since.
-  const instant dropped_until = std::max(has_passed, own_time(s));
   s.entries_.erase(found);
-  if (is_newest) step_back(s, dropped_until);
+  if (is_newest) step_back(s, has_passed);
 }
 
-/// The newest entry has gone: an earlier turn becomes the last, but never one before the time that
-/// has passed, by which other entries have been dropped.
+/// The newest entry has gone: an earlier turn becomes the last, and the state keeps the time that
+/// has passed.
 void sliding_log::step_back(state& s, instant passed) const {
-  s.pinned_ = std::max(s.pinned_, passed);
+  if (s.ahead_.turn > passed && s.pinned_ > passed) return;
   instant newest = 0;
   if (!s.empty()) newest = s.entries_.back().time - (resolution_ > 0 ? 1 : 0);
-  s.ahead_ = {passed, std::max(s.pinned_, std::min(s.ahead_.turn, newest))};
+  s.ahead_ = {passed, std::max(passed, std::min(s.ahead_.turn, newest))};
+  s.pinned_ = 0;
 }
 
 sliding_log sliding_log::endless() const noexcept {

@@ -75,9 +75,8 @@ local function give_back(key, ticket)
   local written, head_base, last, pinned = read_head(head)
   local newest = entry(key, -1)
   -- The receipt's time is not this clock's.
-  local own = written == 0 and newest - resolution or written
-  if own - clock > window then return end
-  local passed = written > clock and written ~= last and written or clock
+  if (written == 0 and newest - resolution or written) - clock > window then return end
+  local passed = written > clock and written or clock
   if stamp <= passed - window then return end  -- a longer window of the key may still count it
 
   local before = last_before(key, 0, length, function(time) return time < stamp end)
@@ -113,9 +112,8 @@ local function give_back(key, ticket)
     return
   end
 
-  -- The newest entry has gone: an earlier turn becomes the last, but never one before the time that
-  -- has passed. What had left by the newest entry was dropped, also if the clock has stepped back.
-  if passed < own then passed = own end
+  -- The newest entry has gone: an earlier turn becomes the last, and the head keeps the time that
+  -- has passed.
   newest = 0
   if length > 1 then newest = entry(key, -1) end
   if steps then
@@ -124,10 +122,12 @@ local function give_back(key, ticket)
     if steps == '' then head_base, steps, given = (head_base + given) % modulus, nil, 0 end
   end
   local ends = length > 1 and newest + window or 0
-  if pinned < passed then pinned = passed end
-  if newest > 0 and resolution > 0 then newest = newest - 1 end
-  if last > newest then last = newest end
-  if last < pinned then last = pinned end
-  write_head(key, passed, head_base, last, pinned)
+  if last <= passed or pinned <= passed then
+    if newest > 0 and resolution > 0 then newest = newest - 1 end
+    if last > newest then last = newest end
+    if last < passed then last = passed end
+    written, pinned = passed, 0
+  end
+  write_head(key, written, head_base, last, pinned)
   call('PEXPIRE', key, length > 1 and longest_ttl(key, math.max(ends, last)) or ttl_of(last))
 end

@@ -34,11 +34,10 @@ instant sliding_window::passed(const state& s) const noexcept {
 }
 
 sliding_window::times sliding_window::times_of(const state& s, moment now) const noexcept {
-  const bool is_emptied = s.written == 0 && s.current == 0;
   times t;
-  t.passed = is_emptied ? now.clock : std::max(now.clock, passed(s));
+  t.passed = std::max(now.clock, passed(s));
   t.at = std::max(now.when, t.passed);
-  t.turn = std::max(t.at, is_emptied ? passed(s) : last_turn(s));
+  t.turn = std::max(t.at, last_turn(s));
   return t;
 }
 

@@ -15,8 +15,7 @@ namespace weir::policies {
 /// counter weighs previous * (window - e) / window, rounded up, which changes no comparison because
 /// all other numbers are whole. A clock behind the stored window's beginning is read as that
 /// beginning; if it is behind by more than a window, both counts go into the present window, at
-/// full weight. But if a refund has emptied the stored window, nothing passes before its beginning:
-/// what counted before it may have been forgotten.
+/// full weight.
 ///
 /// Reservations. A reservation is counted in the window of its turn. Nothing passes before the last
 /// turn, so the counts up to it are final. The state then knows the last turn, how much is reserved

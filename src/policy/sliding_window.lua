@@ -71,7 +71,7 @@ local function check(key, checks, write, into, at)
   if index == foreign then return 0 end
 
   -- A clock behind the state is read as the state's own time; if it is behind by more than a
-  -- window, the counts move to the present window. Before an emptied window nothing passes.
+  -- window, the counts move to the present window.
   local passed = written > 0 and written or index * window
   local moved = passed - clock > window
   if moved then
@@ -82,9 +82,7 @@ local function check(key, checks, write, into, at)
     index, current, previous = floor(last / window), math.min(current + previous, most, limit), 0
     at_last = current
   end
-  local emptied = written == 0 and current == 0 and not moved
-  if emptied then last = passed end
-  if moved or emptied or passed < clock then passed = clock end
+  if moved or passed < clock then passed = clock end
   local time = now > passed and now or passed
   -- Nothing passes before the last turn.
   local early = last > time

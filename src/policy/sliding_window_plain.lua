@@ -34,8 +34,7 @@ if previous_ * rest_ / window_ <= limit_ - current_ then
   if length ~= 32 then return length end
 end
 @look
--- Before an emptied window nothing passes: that is left to the full kernel.
-if start_ >= 0 and start_ < begin_ + (current_ > 0 and 2 or 1) * window_ and start_ % 1 == 0 and
+if start_ >= 0 and start_ < begin_ + 2 * window_ and start_ % 1 == 0 and
    current_ >= 0 and current_ <= limit_ and current_ % 1 == 0 and
    previous_ >= 0 and previous_ <= limit_ and previous_ % 1 == 0 and
    kept_ >= start_ and kept_ <= exact and kept_ % grid == 0 then

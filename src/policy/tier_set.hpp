@@ -77,11 +77,10 @@ void each_ticket(const tickets& all, const Range& kernels, Projection&& kernel_o
   for (const auto& one : kernels) {
     std::visit(
         [&]<class Kernel>(const Kernel& k) {
-          ticket t{.counted = all.counted};
+          ticket t{all.counted};
           constexpr bool is_bucket = Kernel::kind == kernel_kind::bucket;
-          if constexpr (is_bucket) {
-            t.rounding = k.rounding();
-            if (bucket < all.buckets.size()) t.left = all.buckets[bucket++];
+          if (is_bucket && bucket < all.buckets.size()) {
+            t.left = all.buckets[bucket++];
           }
           if (!found.empty()) {
             const bool counts = !is_bucket || t.left.whole > 0;

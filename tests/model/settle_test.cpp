@@ -14,7 +14,7 @@
 #include "model/reference.hpp"
 #include "model/tier_script.hpp"
 #include "model/trace_clock.hpp"
-#include "redis/script/scripts.hpp"
+#include "redis/scripts.hpp"
 #include "support/redis_server.hpp"
 #include "support/sanitized.hpp"
 #include "support/text.hpp"
@@ -31,13 +31,11 @@ constexpr std::int64_t t0 = 1'790'000'000'123'456;
 constexpr std::int64_t steps_wanted = test::is_sanitized ? 8'000 : 30'000;
 constexpr std::int64_t steps_per_trace = 300;
 
-enum class clock_goes { forward, anyhow };
-
-/// Where the requests that are left are replayed, windows are aligned to the epoch. A window that
-/// its first request opened outlasts that request's refund, and the others do not tell its begin.
-policy random_policy(test::random_source& random, clock_goes how) {
+/// Windows are aligned to the epoch here. A window that its first request opened outlasts that
+/// request's refund, and the requests that are left do not tell where it began.
+policy random_policy(test::random_source& random) {
   policy p = model::random_policy_that_combines(random);
-  if (auto* w = std::get_if<fixed_window>(&p); w != nullptr && how == clock_goes::forward) {
+  if (auto* w = std::get_if<fixed_window>(&p)) {
     w->anchor = anchor::epoch;
     w->offset = 0us;
   }
@@ -52,13 +50,15 @@ struct fixture {
   test::random_source random{test::run_seed(), 901};
 };
 
+enum class clock_goes { forward, anyhow };
+
 /// One subject of some policies, whose requests are settled now and then.
 class settled_trace {
  public:
-  settled_trace(fixture& f, int number, clock_goes how) : f_(f), number_(number), how_(how) {
+  settled_trace(fixture& f, int number) : f_(f), number_(number) {
     const std::int64_t count = f.random.one_in(2) ? 1 : f.random.between(2, 3);
     for (std::int64_t n = 0; n < count; ++n) {
-      const policy p = random_policy(f.random, how);
+      const policy p = random_policy(f.random);
       policies_.push_back(p);
       const policies::kernel k = policies::compile(p);
       std::visit([&](const auto& one) { policies::state_for(one, states_.emplace_back()); }, k);
@@ -71,8 +71,8 @@ class settled_trace {
     clock_.emplace(f.random, t0, span_);
   }
 
-  void run() {
-    const bool forward = how_ == clock_goes::forward;
+  void run(clock_goes how) {
+    const bool forward = how == clock_goes::forward;
     for (step_ = 0; step_ < steps_per_trace; ++step_) {
       clock_->advance();
       now_ = forward ? std::max(now_, clock_->now()) : clock_->now();
@@ -230,7 +230,6 @@ class settled_trace {
 
   fixture& f_;
   const int number_;
-  const clock_goes how_;
   std::vector<policy> policies_;
   std::vector<std::int64_t> ceilings_;
   std::vector<request> taken_;
@@ -247,8 +246,8 @@ void compare_all(fixture& f, clock_goes how) {
   std::int64_t steps = 0, allowed = 0, refused = 0, refunds = 0, charges = 0, mixed = 0,
                repeats = 0, lowered = 0;
   for (int n = 0; steps < steps_wanted; ++n) {
-    settled_trace trace(f, n, how);
-    trace.run();
+    settled_trace trace(f, n);
+    trace.run(how);
     steps += steps_per_trace;
     allowed += trace.allowed;
     refused += trace.refused;

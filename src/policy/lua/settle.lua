@@ -7,7 +7,7 @@
 --        (see kernel_at), the act (see below), its constants (to charge: those of a policy without
 --        a limit), and, to give back, how many numbers are known of the request there, and these:
 --        what the request left behind in a bucket (TAT whole and part, sum of what had been given
---        back) and ticket::rounding, and, for a reservation, the state that the reservation found
+--        back), and, for a reservation, the state that the reservation found
 -- Reply  now; `done`, or not_done (it had been done before, or could not be); for each tier the
 --        state after it
 
