@@ -51,9 +51,8 @@ decision answer(std::span<const tier<State>> tiers, std::span<const decision> ea
   decision d = combined(each);
   if (d.allowed) {
     append_buckets(d.receipt, tiers, each);
-    if (d.receipt.counted_at == 0) {
-      d.receipt.counted_at = d.decided_at.time_since_epoch().count();
-    }
+    // The time of the request for all tiers. A log's entry may stand later, and is not found then.
+    d.receipt.counted_at = d.decided_at.time_since_epoch().count();
   }
   if (d.allowed || d.tier < 0) return d;
   const auto is_cool_down = [](const tier<State>& t) {

@@ -52,10 +52,14 @@ void sleepers::cool_down_began(const limiter_spec& limiter, std::string_view sub
             [](const sleeper* a, const sleeper* b) { return a->goes_before(*b); });
   const time now = std::chrono::steady_clock::now();
   results out;
-  const std::size_t before = pending_requests_;
+  bool is_one_replaced = false;
   for (sleeper* s : concerned) {
+    // One that the cool-down outlasts is refused: those behind it keep their reservations.
+    const bool is_outlasted = cool_down_of(s->caller) > s->latest;
+    const std::size_t before = pending_requests_;
     const bool stays = obey_cool_downs(*s, now, out);
-    if (stays && pending_requests_ > before && !from_fallback(s->caller)) replace(*s, now, out);
+    is_one_replaced |= pending_requests_ > before && !is_outlasted;
+    if (stays && is_one_replaced && !from_fallback(s->caller)) replace(*s, now, out);
   }
   conclude(out);
 }

@@ -153,18 +153,6 @@ BOOST_AUTO_TEST_CASE(no_caller_is_kept_starting_what_others_keep_bringing) {
   for (const fake_check& c : checks) BOOST_TEST((c.finished == 1 && !c.ec));
 }
 
-// retry_after was the rest of the cool-down, though the same call would be accepted max_wait before
-// its end.
-BOOST_AUTO_TEST_CASE(a_refusal_in_a_cool_down_takes_max_wait_off_retry_after) {
-  fake_check& c = with_reservation_in(1us, 30min);
-  weir::detail::impl_of(*core).queue->cool_down(core, "a", 1h);
-  weir::test::run_until(io, [&] { return c.finished == 1; });
-  BOOST_TEST((!c.answer.allowed && c.answer.cooling_down));
-  BOOST_TEST((c.answer.retry_after > 0us && c.answer.retry_after <= 30min + 1s));
-  weir::test::run_out(io);
-  BOOST_TEST(store->returned == 1);
-}
-
 BOOST_AUTO_TEST_CASE(a_sleeper_is_dropped_when_the_context_ends) {
   fake_check& c = with_reservation_in(24h);
   BOOST_TEST(c.finished == 0);

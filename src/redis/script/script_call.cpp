@@ -80,9 +80,7 @@ bool read_without_cool_down(script_call& c, const reply_view& reply,
   for (call_key& key : c.keys) {
     for (detail::check& waiting : key.checks) {
       decision& d = waiting.answer;
-      if (d.allowed && d.receipt.counted_at == 0) {
-        d.receipt.counted_at = d.decided_at.time_since_epoch().count();
-      }
+      if (d.allowed) d.receipt.counted_at = d.decided_at.time_since_epoch().count();
     }
   }
   c.answered_keys = c.keys.size() * c.tiers.size();
