@@ -105,8 +105,8 @@ enum class error : std::int16_t {
   /// a node finds the keys of one check in several slots
   cross_slot,
 
-  // No connection: the deadline passed, and the last attempt to connect failed with this error.
-  // Nothing was counted.
+  // No connection: the last attempt to connect failed with this error; or the first one has come so
+  // far when the deadline passes. Nothing was counted.
   /// the server closed the connections without a reply
   closed_by_peer,
   /// the host's name has no address, or the name server did not answer in time

@@ -97,8 +97,8 @@ class connection_life : public connection_states {
   void attempting(error step) noexcept { pipeline_.attempting(step); }
   /// Reports the end of an open. Zero: connected. tls_failed fails all checks until there is a
   /// connection. Other errors (closed_by_peer, host_not_found, connection_refused,
-  /// host_unreachable) may pass: a check gets them at its deadline. After a close, the error says
-  /// at which step the attempt was; tls_failed: in the TLS handshake.
+  /// host_unreachable) may pass: checks that wait get them at their deadlines. After a close, the
+  /// error says at which step the attempt was; tls_failed: in the TLS handshake.
   void opened(error e, time now);
   /// Reports the end of a write. `bytes`: how many were passed to the system, also if the write
   /// failed.

@@ -63,7 +63,10 @@ void pending_checks::end_late(check& c) {
   if (flight.stage != check_stage::waiting) {
     c.ec = error::no_reply;
   } else if (!c.ec) {  // else: why it came back
-    c.ec = suspicion_ != error{} ? suspicion_ : step_ != error{} ? step_ : error::timed_out;
+    // A short wait tells nothing of the attempt that is under way.
+    const bool has_waited = 2 * timeout_of(c, timeout_) >= timeout_;
+    const error attempt = step_ != error{} && has_waited ? step_ : error::timed_out;
+    c.ec = suspicion_ != error{} ? suspicion_ : attempt;
   }
   if (c.kind == check_kind::acquire && flight.stage != check_stage::waiting) {
     try {

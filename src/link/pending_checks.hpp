@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <utility>
 
 #include "check/check_list.hpp"
 #include "link/circuit_breaker.hpp"
@@ -124,6 +125,15 @@ class pending_checks {
   /// Ends checks whose connection was lost after they had been sent.
   void fail_sent(check_list& list, error reason, time now);
   void end_late(check& c);
+  /// True if `late` is so long that round trips must not be judged by it. Timers of a busy process
+  /// are often some milliseconds late; then its replies are read late, too, and that is the truth.
+  bool stood_still(time::duration late) const noexcept { return 8 * late >= timeout_; }
+  /// Takes the time in which the process stood still out of a call's round trip, once: its reply
+  /// may have come meanwhile. The timer may have been set a while ahead, so it is twice `late`.
+  template <class Call>
+  static void take_out(Call& c, time now, time::duration late) noexcept {
+    if (!std::exchange(c.was_put_off, true)) c.sent += std::min(2 * late, now - c.sent);
+  }
   /// Ends all checks whose deadlines have passed. `is_quiet`: no reply is due, and no write is
   /// under way. `late`: how long the process stood still meanwhile; such a check gets as long
   /// again, once and at most its timeout, because its answer may have come.
@@ -133,9 +143,10 @@ class pending_checks {
 
   void begin_connection() noexcept;
   /// Notes an answer, which may be an error, and closes the circuit if it came within the store's
-  /// own timeout. The check's own deadline does not matter for that.
+  /// own timeout; else an open circuit lets the next call through. The check's own deadline does
+  /// not matter for that.
   void note_answer(time sent, time now) noexcept {
-    if (now - sent > timeout_) return;
+    if (now - sent > timeout_) return breaker_.answered_late();
     last_answer_ = now;
     breaker_.succeeded();
   }

@@ -118,17 +118,11 @@ void pipeline::submit(check& c, std::string_view key, time now) {
 }
 
 void pipeline::expire(time now, time::duration late) {
-  if (late.count() > 0 && !calls_.empty()) {
-    // Replies that came meanwhile must not look slow. The timer may have been set a while ahead.
-    const time::duration still = std::min(2 * late, now - calls_.back().sent);
-    for (call& c : calls_) c.sent += still;
+  if (stood_still(late)) {
+    for (call& c : calls_) take_out(c, now, late);
   }
   expire_checks(now, calls_.empty() && !writing_, late);
-  if (late.count() > 0) {  // some have other deadlines now
-    each_line([](line& l) {
-      for (const check& c : l.waiting) note_deadline(l, c);
-    });
-  }
+  if (late.count() > 0) put_off_until_ = now + late;
   if (connected_) end_pauses(now);
 }
 
@@ -210,7 +204,7 @@ void pipeline::stage(call::command what, line* of, time now) {
 /// added in case replies get slower.
 bool pipeline::comes_too_late(const line& l, time now) const noexcept {
   const int half_replies = l.was_unchanged ? 3 : 5;
-  return l.latest < now + half_replies * usual_reply_ / 2;
+  return std::max(l.latest, put_off_until_) < now + half_replies * usual_reply_ / 2;
 }
 
 void pipeline::stage_get(line& l, time now) {

@@ -128,6 +128,7 @@ class pipeline : public detail::pending_checks {
     line* of = nullptr;
     std::size_t end = 0;  // of its bytes in the write
     time sent{};
+    bool was_put_off = false;  // `sent` was moved on, because the process stood still
   };
 
   struct hash {
@@ -177,8 +178,9 @@ class pipeline : public detail::pending_checks {
   line_list stores_;  // to_store
   line_list urgent_;  // ready, with renewals or leaves: read before all others
   line_list ready_;
-  line_list late_;                // would be answered too late: wait until no request is under way
-  detail::agenda<line> retries_;  // pausing
+  line_list late_;  // would be answered too late: wait until no request is under way
+  time put_off_until_ = time::min();  // the process stood still: no deadline is earlier
+  detail::agenda<line> retries_;      // pausing
 
   std::deque<call> calls_;  // each is due a reply
   std::size_t staged_ = 0;  // how many at the end of calls_ are in the write in progress

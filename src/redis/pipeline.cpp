@@ -34,10 +34,8 @@ void pipeline::look_for_room(time deadline, time now) {
 }
 
 void pipeline::expire(time now, time::duration late) {
-  if (late.count() > 0 && !calls_.empty()) {
-    // Replies that came meanwhile must not look slow. The timer may have been set a while ahead.
-    const time::duration still = std::min(2 * late, now - calls_.back().sent);
-    for (script_call& c : calls_) c.sent += still;
+  if (stood_still(late)) {
+    for (script_call& c : calls_) take_out(c, now, late);
   }
   expire_checks(now, calls_.empty() && !writing_, late);
   if (now >= paused_until_) end_pause(now);

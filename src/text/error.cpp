@@ -98,10 +98,9 @@ constexpr description describe(int value) noexcept {
               "too many calls wait for the store or for a reservation: pause before you call "
               "again, send fewer at a time, or raise max_pending or max_waiting"};
     case error::circuit_open:
-      return {
-          "circuit_open", group::not_counted,
-          "the store failed repeatedly, so checks are not sent to it for a moment: pause before "
-          "you call again, find out why it cannot be reached, or choose a failure policy"};
+      return {"circuit_open", group::not_counted,
+              "calls got no answer, so checks are not sent to it for a moment: pause before "
+              "you call again, find out why it cannot be reached, or choose a failure policy"};
     case error::store_full:
       return {"store_full", group::not_counted,
               "the memory store holds max_subjects live subjects: raise that bound, or use fewer "

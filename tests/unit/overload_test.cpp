@@ -124,6 +124,22 @@ BOOST_AUTO_TEST_CASE(a_slow_server_works_for_callers_that_still_wait) {
   }
 }
 
+// With timers that were some milliseconds late, all round trips looked short, and no call was
+// answered in time.
+BOOST_AUTO_TEST_CASE(a_busy_process_sees_that_its_server_is_slow) {
+  for (const auto busy : {3ms, 7ms, 13ms}) {
+    BOOST_TEST_CONTEXT("a round takes " << busy.count() << " ms") {
+      slow_server_stage s({.max_pending = 1'000'000, .breaker_failures = 20}, 200us);
+      s.server = hundredth[0].how;
+      s.busy = busy;
+      const tally t = open_loop(s, 20'000, s.now() + test_time);
+      show("busy", 20, t);
+      BOOST_TEST(static_cast<double>(t.in_time) >= 0.7 * hundredth[0].rate * 3);
+      BOOST_TEST(static_cast<double>(t.in_time) >= 0.8 * static_cast<double>(t.executed));
+    }
+  }
+}
+
 // The load is half of what the healthy server can do, and 50 times what the slow one can.
 BOOST_AUTO_TEST_CASE(a_server_that_becomes_slow_and_fast_again) {
   for (const slowness& slow : hundredth) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/lateness.hpp"
 #include "redis/pipeline.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
@@ -50,6 +51,7 @@ class slow_server_stage {
   }
 
   speed server{};
+  duration busy = duration::zero();  // the process's loop comes round only so often
   tally counts{};
   std::function<void()> on_done = [] {};  // a caller heard something
 
@@ -84,8 +86,12 @@ class slow_server_stage {
         return;
       }
       now_ = std::max(now_, next);
+      if (busy > duration::zero()) {
+        now_ = std::max(now_, looked_at_ + busy);
+        looked_at_ = now_;
+      }
       if (now_ >= next_arrival) next_arrival = arrive();
-      if (now_ >= line_.wakeup()) line_.expire(now_);
+      if (now_ >= line_.wakeup()) line_.expire(now_, detail::lateness(line_.wakeup(), now_));
       while (starts_at() <= now_) execute();
       while (!replies_.empty() && replies_.front().at <= now_) {
         for (const std::size_t keys : replies_.front().keys) add_reply(keys);
@@ -197,6 +203,7 @@ class slow_server_stage {
   duration trip_;
   weir::test::core_ptr core_;
   time now_{std::chrono::hours{1000}};
+  time looked_at_ = time::min();  // the last round of a busy loop
   time free_at_{};
   std::deque<command> arrived_;  // at the server, or on the way there
   std::deque<batch> replies_;

@@ -53,6 +53,7 @@ struct call_notes {
   bool sent_alone = false;    // no other call was in flight
   bool asks = false;          // goes right behind ASKING
   bool has_text = false;      // carries the text of its script
+  bool was_put_off = false;   // `sent` was moved on, because the process stood still
   std::size_t script = 0;     // of a request, except a reset: the index in scripts()
   std::uint32_t texts = 0;    // how often the script's text had been sent, with this call
   std::size_t places = 0;     // the sum of all counts
