@@ -20,10 +20,10 @@ bool is_worth_repeating(const error_code& ec) {
   if (ec != condition::not_counted) return false;
   for (const error lasting :
        {error::store_closed, error::overloaded, error::store_full, error::authentication_failed,
-        error::permission_denied, error::invalid_database, error::out_of_memory,
-        error::server_misconfigured, error::wrong_type, error::script_missing, error::server_error,
-        error::tls_failed, error::server_is_cluster, error::server_is_not_cluster,
-        error::server_is_sentinel, error::newer_state, error::state_too_large}) {
+        error::permission_denied, error::command_missing, error::invalid_database,
+        error::out_of_memory, error::server_misconfigured, error::wrong_type, error::script_missing,
+        error::server_error, error::server_is_cluster, error::server_is_not_cluster,
+        error::server_is_sentinel, error::cross_slot, error::newer_state, error::state_too_large}) {
     if (ec == lasting) return false;
   }
   return true;
