@@ -63,10 +63,10 @@ bool pipeline::redirect(script_call& c, const reply_view& reply, error e) {
   redirection why = read_redirection(reply.root().text);
   if (why.what == redirection::kind::none) {
     if (e != error::server_is_cluster) return false;
-    // The script may have run up to there, so the call is not sent again.
+    // The script may have run up to there: the call may have counted, and is not sent again.
     const bool crosses = reply.root().text.starts_with("CROSSSLOT") ||
                          reply.root().text.find("hash to the same slot") != std::string_view::npos;
-    const error reason = crosses ? error::cross_slot : error::slot_migrating;
+    const error reason = crosses ? error::cross_slot : error::outcome_unknown;
     for (call_key& key : c.keys) finish_all(key.checks, reason);
     return true;
   }

@@ -118,7 +118,7 @@ bool pipeline::answer_error(script_call& c, const reply_view& reply, error e, ti
     case error::script_missing:
       // Unless the text was sent again after this call.
       if (c.texts == texts_[c.script]) known_scripts_.reset(c.script);
-      if (text_failure_) {
+      if (text_failure_ && now < no_texts_before_) {
         for (call_key& key : c.keys) finish_all(key.checks, text_failure_);
         return true;
       }
