@@ -36,9 +36,11 @@ if(way STREQUAL "pkg_config")
 -o '${build}/consumer' \
 $(pkg-config --cflags --libs weir)")
 elseif(way STREQUAL "library_alone")
-  # BUILD_TESTING=OFF leaves no target but the library's.
-  run("${CMAKE_COMMAND}" -S "${weir_source_dir}" -B "${build}" -G "${generator}"
-    "-DBUILD_TESTING=OFF" "-DCMAKE_CXX_COMPILER=${compiler}" "-DBoost_DIR=${boost_dir}")
+  # BUILD_TESTING=OFF leaves no target but the library's, also in a build that had the tests before.
+  foreach(testing IN ITEMS ON OFF)
+    run("${CMAKE_COMMAND}" -S "${weir_source_dir}" -B "${build}" -G "${generator}"
+      "-DBUILD_TESTING=${testing}" "-DCMAKE_CXX_COMPILER=${compiler}" "-DBoost_DIR=${boost_dir}")
+  endforeach()
   execute_process(COMMAND "${CMAKE_COMMAND}" --build "${build}" --target help
     OUTPUT_VARIABLE targets RESULT_VARIABLE result)
   if(NOT result EQUAL 0 OR NOT targets MATCHES "weir")
