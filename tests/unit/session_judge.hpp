@@ -51,15 +51,17 @@ inline bool may_be_told(const asked_check& a, error_code e, const circumstances&
   if (e == error::protocol_error) return garbled && where == fate::place::server;
   if (e == error::tls_failed) return in.have({kind::open_tls_failed, kind::read_tls_failed});
   if (e == error::store_closed) return closed;
-  if (!in.how.hasty) return false;
-  if (e == error::no_reply) return a.real.was_written;
+  // After a failed attempt, new checks end at once, and others at their deadlines.
   if (e == error::closed_by_peer)
     return in.have({kind::open_hung_up, kind::read_fails, kind::write_fails, kind::write_stuck});
   if (e == error::connection_refused) return in.have({kind::open_fails});
   // An attempt was given up before there was a connection.
   if (e == error::host_unreachable) return in.have({kind::silence});
   if (e == error::not_redis) return garbled;
-  return e == error::timed_out || e == in.of.reason;
+  if (e == in.of.reason) return true;
+  if (!in.how.hasty) return false;
+  if (e == error::no_reply) return a.real.was_written;
+  return e == error::timed_out;
 }
 
 inline void judge(const asked_check& a, const circumstances& in) {
@@ -68,7 +70,9 @@ inline void judge(const asked_check& a, const circumstances& in) {
   BOOST_TEST_REQUIRE(a.real.executed <= 1);
   if (in.have({kind::abandon})) return;
   if (in.faults.empty()) {
-    BOOST_TEST_REQUIRE((told ? told == a.asked->told : a.asked->told == error{}));
+    // A check that comes after a failed attempt ends at once, with the reason of that.
+    BOOST_TEST_REQUIRE(
+        (told ? told == a.asked->told || told == in.of.reason : a.asked->told == error{}));
   }
   if (told) {
     if (told == condition::not_counted) BOOST_TEST_REQUIRE(a.real.executed == 0);
