@@ -87,13 +87,27 @@ void change(test::random_source& random, leaky_bucket& p, const leaky_bucket& to
   maybe(random, p.leak, to.leak);
 }
 
+struct bucket {
+  std::int64_t size = 0;  // 0: it is none
+  rate r{};
+};
+bucket bucket_of(const policy& p) {
+  if (const auto* b = std::get_if<token_bucket>(&p)) return {b->capacity, b->refill};
+  if (const auto* b = std::get_if<gcra>(&p)) return {b->burst, b->rate};
+  if (const auto* b = std::get_if<leaky_bucket>(&p)) return {b->capacity, b->leak};
+  return {};
+}
+
+/// The exception of docs/policies.md: after a change of tiers, a rate above one unit per
+/// microsecond may promise 1 us too little.
+bool is_too_fast_for_tiers(const policy& p) {
+  const bucket b = bucket_of(p);
+  return b.size > 0 && b.r.count > std::chrono::microseconds(b.r.period).count();
+}
+
 /// A bucket of another name, of the same numbers.
 policy renamed(test::random_source& random, const policy& p) {
-  std::int64_t size = 0;
-  rate r{};
-  if (const auto* b = std::get_if<token_bucket>(&p)) size = b->capacity, r = b->refill;
-  if (const auto* b = std::get_if<gcra>(&p)) size = b->burst, r = b->rate;
-  if (const auto* b = std::get_if<leaky_bucket>(&p)) size = b->capacity, r = b->leak;
+  const auto [size, r] = bucket_of(p);
   if (size == 0) return p;
   const policy all[] = {token_bucket{size, r}, gcra{r, size}, leaky_bucket{size, r}};
   return random.pick(all);
@@ -181,7 +195,8 @@ class trace {
     // Several tiers never count what they refuse.
     do {
       p = changed(f_.random, p);
-    } while (tiers_.size() > 1 && policies::counts_refused(policies::compile(p)));
+    } while (tiers_.size() > 1 &&
+             (is_too_fast_for_tiers(p) || policies::counts_refused(policies::compile(p))));
     text_ += "\n  step " + std::to_string(step_) + ": " + test::text_of(p);
     ask_by_tiers();
     ++total_.changes;
@@ -335,8 +350,12 @@ BOOST_AUTO_TEST_CASE(sliding_logs) { keep_promises_of<sliding_log>(*this); }
 BOOST_AUTO_TEST_CASE(several_tiers) {
   keep_promises(*this, [this] {
     std::vector<policy> tiers;
+    policy one;
     for (std::int64_t i = random.between(2, 3); i > 0; --i) {
-      tiers.push_back(model::random_policy_that_combines(random));
+      do {
+        one = model::random_policy_that_combines(random);
+      } while (is_too_fast_for_tiers(one));
+      tiers.push_back(one);
     }
     return tiers;
   });
