@@ -78,6 +78,21 @@ BOOST_AUTO_TEST_CASE(the_old_reservations_go_back_before_new_ones_are_requested)
 }
 
 // The store's answers about one cool-down differ a little, and another process may have ended it.
+// The reservation of the one behind was replaced, and its time stayed empty.
+BOOST_AUTO_TEST_CASE(one_that_the_cool_down_outlasts_leaves_those_behind_it_their_reservations) {
+  fake_check& first = with_reservation_in(10min, 20min);
+  fake_check& behind = with_reservation_in(2h, 5h);
+  cool_down(1h);
+  BOOST_TEST_REQUIRE(store->requests.size() == 1u);
+  BOOST_TEST(store->returned == 1);
+  store->requests[0].asked->finish(delivery::post);  // the store refuses it
+  run_ready();
+  BOOST_TEST((first.finished == 1 && !first.answer.allowed));
+  BOOST_TEST(behind.finished == 0);
+  sleeping->cancel(behind, cancel_scope::any);
+  weir::test::run_out(io);
+}
+
 BOOST_AUTO_TEST_CASE(nobody_asks_again_for_a_cool_down_that_the_request_knew) {
   fake_check& c = with_reservation_in(1us, 3h);
   cool_down(1h);
