@@ -7,7 +7,7 @@
 
 #include "model/kernel_subject.hpp"
 #include "model/tier_script.hpp"
-#include "redis/scripts.hpp"
+#include "redis/script/scripts.hpp"
 #include "support/redis_server.hpp"
 #include "support/text.hpp"
 

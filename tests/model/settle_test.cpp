@@ -14,7 +14,7 @@
 #include "model/reference.hpp"
 #include "model/tier_script.hpp"
 #include "model/trace_clock.hpp"
-#include "redis/scripts.hpp"
+#include "redis/script/scripts.hpp"
 #include "support/redis_server.hpp"
 #include "support/sanitized.hpp"
 #include "support/text.hpp"
