@@ -43,10 +43,6 @@ class circuit_breaker {
     next_probe_ = {};
   }
 
-  /// Notes an answer that came after its call had failed. The store is back, or slow: the next call
-  /// tells, and is let through at once.
-  void answered_late() noexcept { next_probe_ = {}; }
-
   /// Notes that a call made at `since` got no answer.
   void failed(time since, time now) noexcept {
     if (open_ || threshold_ == 0) return;

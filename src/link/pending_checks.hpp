@@ -143,10 +143,9 @@ class pending_checks {
 
   void begin_connection() noexcept;
   /// Notes an answer, which may be an error, and closes the circuit if it came within the store's
-  /// own timeout; else an open circuit lets the next call through. The check's own deadline does
-  /// not matter for that.
+  /// own timeout. The check's own deadline does not matter for that.
   void note_answer(time sent, time now) noexcept {
-    if (now - sent > timeout_) return breaker_.answered_late();
+    if (now - sent > timeout_) return;
     last_answer_ = now;
     breaker_.succeeded();
   }

@@ -122,7 +122,11 @@ void pipeline::expire(time now, time::duration late) {
     for (call& c : calls_) take_out(c, now, late);
   }
   expire_checks(now, calls_.empty() && !writing_, late);
-  if (late.count() > 0) put_off_until_ = now + late;
+  if (late.count() > 0) {  // some have other deadlines now
+    each_line([](line& l) {
+      for (const check& c : l.waiting) note_deadline(l, c);
+    });
+  }
   if (connected_) end_pauses(now);
 }
 
@@ -204,7 +208,7 @@ void pipeline::stage(call::command what, line* of, time now) {
 /// added in case replies get slower.
 bool pipeline::comes_too_late(const line& l, time now) const noexcept {
   const int half_replies = l.was_unchanged ? 3 : 5;
-  return std::max(l.latest, put_off_until_) < now + half_replies * usual_reply_ / 2;
+  return l.latest < now + half_replies * usual_reply_ / 2;
 }
 
 void pipeline::stage_get(line& l, time now) {

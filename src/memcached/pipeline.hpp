@@ -178,9 +178,8 @@ class pipeline : public detail::pending_checks {
   line_list stores_;  // to_store
   line_list urgent_;  // ready, with renewals or leaves: read before all others
   line_list ready_;
-  line_list late_;  // would be answered too late: wait until no request is under way
-  time put_off_until_ = time::min();  // the process stood still: no deadline is earlier
-  detail::agenda<line> retries_;      // pausing
+  line_list late_;                // would be answered too late: wait until no request is under way
+  detail::agenda<line> retries_;  // pausing
 
   std::deque<call> calls_;  // each is due a reply
   std::size_t staged_ = 0;  // how many at the end of calls_ are in the write in progress
