@@ -1,5 +1,5 @@
-// Whoever makes a refusal (the store, the queue of acquire, the deny cache, a failure policy, a
-// gate), its fields are those that fetch() tells at that moment.
+// The store, the queue of acquire, the deny cache, failure policies and gates make refusals. The
+// fields of each are those that fetch() tells at that moment.
 #include <boost/test/unit_test.hpp>
 #include <string>
 #include <vector>

@@ -47,7 +47,7 @@ constexpr meaning meanings[] = {
     {"TRYAGAIN", error::server_is_cluster},
 };
 
-/// Of a Redis Cluster, anywhere in the error of a script.
+/// What a node of a Redis Cluster says inside the error of a script.
 constexpr std::string_view cluster_errors_in_scripts[] = {
     "cript attempted to access keys that do not hash to the same slot",
     "cript attempted to access a non local key in a cluster node",
