@@ -57,7 +57,7 @@ else()
   if(way STREQUAL "large_pieces")
     set(project "${CMAKE_CURRENT_LIST_DIR}/add_subdirectory")
     set(options "-DCMAKE_BUILD_TYPE=Release" "-DWEIR_UNITY=ON"
-      "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror -Wno-mismatched-new-delete")
+      "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror -Wno-mismatched-new-delete -Wno-error=restrict")
   endif()
   run("${CMAKE_COMMAND}" -S "${project}" -B "${build}" -G "${generator}"
     ${options}
