@@ -13,6 +13,7 @@
 #include "weir/claim.hpp"
 #include "weir/decision.hpp"
 #include "weir/detail/enter_operation.hpp"
+#include "weir/detail/export.hpp"
 #include "weir/duration.hpp"
 #include "weir/limiter.hpp"
 #include "weir/store.hpp"
@@ -65,7 +66,7 @@ static_assert(std::is_trivially_destructible_v<concurrency_options> &&
 /// until the object is destroyed or assigned to, or the store is closed. It may outlive the store's
 /// execution context: then only moves, release() and the destructor are allowed. The store is not
 /// told, and the lease lapses.
-class [[nodiscard]] lease {
+class [[nodiscard]] WEIR_EXPORT lease {
  public:
   /// An object without a lease.
   lease() noexcept = default;
@@ -179,7 +180,7 @@ class [[nodiscard]] lease {
 ///
 /// **Executor**, **store errors**, **cancellation**, **thread safety** and **object lifetime** are
 /// as for `limiter`.
-class concurrency_limiter {
+class WEIR_EXPORT concurrency_limiter {
  public:
   using executor_type = boost::asio::any_io_executor;
 

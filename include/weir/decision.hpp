@@ -9,6 +9,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "weir/detail/export.hpp"
+
 namespace weir {
 
 enum class error : std::int16_t;  // weir/error.hpp
@@ -118,7 +120,7 @@ struct decision {
 /// For logs, in words and pairs of name and value, such as "refused limit=20 used=20 remaining=0
 /// retry_after=50ms reset_after=200ms". Left out are the store as the source, a tier of -1, and a
 /// delay or retry_after of zero. Later versions may add pairs.
-[[nodiscard]] std::string to_string(const decision& d);
+[[nodiscard]] WEIR_EXPORT std::string to_string(const decision& d);
 
 // g++ 12 destroys some temporaries twice inside a co_await expression; a trivial destructor makes
 // that harmless.

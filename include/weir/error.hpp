@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "weir/detail/export.hpp"
+
 namespace weir {
 
 using boost::system::error_code;
@@ -160,13 +162,13 @@ enum class condition {
   may_have_counted,
 };
 
-const boost::system::error_category& error_category() noexcept;
-const boost::system::error_category& condition_category() noexcept;
+WEIR_EXPORT const boost::system::error_category& error_category() noexcept;
+WEIR_EXPORT const boost::system::error_category& condition_category() noexcept;
 
 /// A short name for the label of a metric: that of the enumerator, such as "timed_out", or
 /// "cancelled" (operation_aborted), "other" (an error that is not this library's) or "success".
 /// Later versions keep these names, while the numbers may change.
-[[nodiscard]] std::string_view name_of(const error_code& ec) noexcept;
+[[nodiscard]] WEIR_EXPORT std::string_view name_of(const error_code& ec) noexcept;
 
 inline error_code make_error_code(error e) noexcept {
   return error_code(static_cast<int>(e), error_category());

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "weir/decision.hpp"
+#include "weir/detail/export.hpp"
 
 namespace weir {
 
@@ -33,7 +34,7 @@ enum class feedback_source : std::uint8_t {
 };
 
 /// "Retry-After", "X-RateLimit-*": a name for logs. Empty for feedback_source::none.
-std::string_view to_string(feedback_source source) noexcept;
+WEIR_EXPORT std::string_view to_string(feedback_source source) noexcept;
 
 /// How read_feedback() reads a plain number in a header whose name ends with Reset.
 enum class reset_unit : std::uint8_t {
@@ -107,9 +108,9 @@ static_assert(std::is_trivially_destructible_v<vendor_feedback>);
 ///
 /// It allocates nothing, throws nothing whatever the headers hold, and takes time in proportion to
 /// their length. It is a pure function: any number of threads may call it.
-[[nodiscard]] vendor_feedback read_feedback(int status, std::span<const header_field> headers,
-                                            time_point now,
-                                            const feedback_options& options = {}) noexcept;
+[[nodiscard]] WEIR_EXPORT vendor_feedback
+read_feedback(int status, std::span<const header_field> headers, time_point now,
+              const feedback_options& options = {}) noexcept;
 
 /// What limiter::on_response() accepts as a response: the messages of Boost.Beast. This header does
 /// not include Beast.

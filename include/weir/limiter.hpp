@@ -16,6 +16,7 @@
 #include "weir/claim.hpp"
 #include "weir/decision.hpp"
 #include "weir/detail/check_operation.hpp"
+#include "weir/detail/export.hpp"
 #include "weir/duration.hpp"
 #include "weir/feedback.hpp"
 #include "weir/limiter_options.hpp"
@@ -26,7 +27,7 @@ namespace weir {
 
 namespace detail {
 struct joint_call;
-joint_call join(std::span<const claim>);
+WEIR_EXPORT joint_call join(std::span<const claim>);
 }  // namespace detail
 
 /// Ties a resource, a policy and a store together. A handle: copies are cheap and equal.
@@ -74,7 +75,7 @@ joint_call join(std::span<const claim>);
 /// **Object lifetime.** A pending call keeps what it needs alive: the limiter and the subject's
 /// text may be destroyed at once. After the store's execution context is destroyed, a limiter may
 /// only be moved or destroyed.
-class limiter {
+class WEIR_EXPORT limiter {
  public:
   using executor_type = boost::asio::any_io_executor;
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string_view>
 
+#include "weir/detail/export.hpp"
 #include "weir/local_limiter.hpp"
 
 namespace weir {
@@ -53,7 +54,7 @@ struct local_keyed_options {
 ///
 /// **Object lifetime.** A moved-from object may only be destroyed or assigned to.
 template <class Policy>
-class local_keyed_limiter {
+class WEIR_EXPORT local_keyed_limiter {
   static_assert(detail::is_policy<Policy>, "weir: this type is neither a policy nor weir::tiers");
 
  public:
@@ -91,13 +92,13 @@ class local_keyed_limiter {
   std::unique_ptr<detail::keyed_limiter> impl_;
 };
 
-extern template class local_keyed_limiter<fixed_window>;
-extern template class local_keyed_limiter<sliding_log>;
-extern template class local_keyed_limiter<sliding_window>;
-extern template class local_keyed_limiter<token_bucket>;
-extern template class local_keyed_limiter<gcra>;
-extern template class local_keyed_limiter<leaky_bucket>;
-extern template class local_keyed_limiter<policy>;
-extern template class local_keyed_limiter<tiers>;
+extern template class WEIR_EXPORT local_keyed_limiter<fixed_window>;
+extern template class WEIR_EXPORT local_keyed_limiter<sliding_log>;
+extern template class WEIR_EXPORT local_keyed_limiter<sliding_window>;
+extern template class WEIR_EXPORT local_keyed_limiter<token_bucket>;
+extern template class WEIR_EXPORT local_keyed_limiter<gcra>;
+extern template class WEIR_EXPORT local_keyed_limiter<leaky_bucket>;
+extern template class WEIR_EXPORT local_keyed_limiter<policy>;
+extern template class WEIR_EXPORT local_keyed_limiter<tiers>;
 
 }  // namespace weir

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "weir/decision.hpp"
+#include "weir/detail/export.hpp"
 #include "weir/policy.hpp"
 
 namespace weir {
@@ -32,7 +33,7 @@ enum class local_clock : std::uint8_t {
 ///
 /// **Object lifetime.** A moved-from object may only be destroyed or assigned to.
 template <class Policy>
-class local_limiter {
+class WEIR_EXPORT local_limiter {
   static_assert(detail::is_policy<Policy>, "weir: this type is neither a policy nor weir::tiers");
 
  public:
@@ -61,13 +62,13 @@ class local_limiter {
   std::unique_ptr<impl> impl_;
 };
 
-extern template class local_limiter<fixed_window>;
-extern template class local_limiter<sliding_log>;
-extern template class local_limiter<sliding_window>;
-extern template class local_limiter<token_bucket>;
-extern template class local_limiter<gcra>;
-extern template class local_limiter<leaky_bucket>;
-extern template class local_limiter<policy>;
-extern template class local_limiter<tiers>;
+extern template class WEIR_EXPORT local_limiter<fixed_window>;
+extern template class WEIR_EXPORT local_limiter<sliding_log>;
+extern template class WEIR_EXPORT local_limiter<sliding_window>;
+extern template class WEIR_EXPORT local_limiter<token_bucket>;
+extern template class WEIR_EXPORT local_limiter<gcra>;
+extern template class WEIR_EXPORT local_limiter<leaky_bucket>;
+extern template class WEIR_EXPORT local_limiter<policy>;
+extern template class WEIR_EXPORT local_limiter<tiers>;
 
 }  // namespace weir

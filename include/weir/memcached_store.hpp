@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "weir/detail/export.hpp"
 #include "weir/memcached_options.hpp"
 #include "weir/store.hpp"
 
@@ -39,9 +40,9 @@ namespace weir {
 ///
 ///     const auto executor = co_await asio::this_coro::executor;
 ///     weir::store store = weir::make_memcached_store(executor, {.servers = {{"cache"}}});
-[[nodiscard]] store make_memcached_store(const boost::asio::any_io_executor& executor,
-                                         memcached_options options);
-[[nodiscard]] store make_memcached_store(const boost::asio::any_io_executor& executor);
+[[nodiscard]] WEIR_EXPORT store make_memcached_store(const boost::asio::any_io_executor& executor,
+                                                     memcached_options options);
+[[nodiscard]] WEIR_EXPORT store make_memcached_store(const boost::asio::any_io_executor& executor);
 
 /// The same on a context's own executor.
 template <detail::execution_context Context>

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "weir/decision.hpp"
+#include "weir/detail/export.hpp"
 #include "weir/store.hpp"
 
 namespace weir {
@@ -60,9 +61,9 @@ struct memory_options {
 ///
 ///     const auto executor = co_await asio::this_coro::executor;
 ///     weir::store store = weir::make_memory_store(executor, {.shards = 64});
-[[nodiscard]] store make_memory_store(const boost::asio::any_io_executor& executor,
-                                      memory_options options);
-[[nodiscard]] store make_memory_store(const boost::asio::any_io_executor& executor);
+[[nodiscard]] WEIR_EXPORT store make_memory_store(const boost::asio::any_io_executor& executor,
+                                                  memory_options options);
+[[nodiscard]] WEIR_EXPORT store make_memory_store(const boost::asio::any_io_executor& executor);
 
 /// The same on a context's own executor.
 template <detail::execution_context Context>

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "weir/decision.hpp"
+#include "weir/detail/export.hpp"
 #include "weir/duration.hpp"
 #include "weir/rate.hpp"
 
@@ -119,7 +120,7 @@ class tiers {
 
   /// For a number of policies that is known at run time. Throws boost::system::system_error with
   /// `invalid_policy` unless there are 1 to max_size.
-  explicit tiers(std::span<const policy> each);
+  WEIR_EXPORT explicit tiers(std::span<const policy> each);
 
   const policy* begin() const noexcept { return policies_.data(); }
   const policy* end() const noexcept { return policies_.data() + size_; }
@@ -135,9 +136,9 @@ class tiers {
 
 /// For logs, much as in C++: "token_bucket{.capacity = 20, .refill = 100/s}". An anchor, offset,
 /// resolution or count_refused with its usual value is left out.
-[[nodiscard]] std::string to_string(const policy& p);
+[[nodiscard]] WEIR_EXPORT std::string to_string(const policy& p);
 /// The same for several: "tiers{gcra{...}, fixed_window{...}}".
-[[nodiscard]] std::string to_string(const tiers& all);
+[[nodiscard]] WEIR_EXPORT std::string to_string(const tiers& all);
 
 // See decision.hpp.
 static_assert(std::is_trivially_destructible_v<tiers>);

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "weir/detail/export.hpp"
 #include "weir/duration.hpp"
 #include "weir/error.hpp"
 
@@ -30,16 +31,17 @@ struct rate {
   /// all in lower case. Spaces around the parts are allowed. Both numbers are whole and above 0: "3
   /// per 2s", not "1.5/s". Throws boost::system::system_error with error::invalid_rate; the text
   /// says where the parser stopped and what it expected.
-  [[nodiscard]] static rate parse(std::string_view text);
+  [[nodiscard]] WEIR_EXPORT static rate parse(std::string_view text);
 
   /// As parse(), without exceptions.
-  [[nodiscard]] static boost::system::result<rate> try_parse(std::string_view text) noexcept;
+  [[nodiscard]] WEIR_EXPORT static boost::system::result<rate> try_parse(
+      std::string_view text) noexcept;
 
   friend constexpr bool operator==(const rate&, const rate&) = default;
 };
 
 /// Writes "100/s" or "10 per 5s"; parse() reads the text back to an equal rate.
-std::string to_string(const rate& r);
+WEIR_EXPORT std::string to_string(const rate& r);
 
 constexpr rate per_second(std::int64_t count) noexcept { return {count, std::chrono::seconds{1}}; }
 constexpr rate per_minute(std::int64_t count) noexcept { return {count, std::chrono::minutes{1}}; }

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "weir/detail/export.hpp"
 #include "weir/duration.hpp"
 #include "weir/limiter.hpp"
 
@@ -37,13 +38,13 @@ struct joint_call {
 
 /// Throws std::invalid_argument if there is no claim. All other faults of the claims are errors of
 /// the call.
-joint_call join(std::span<const claim> claims);
+WEIR_EXPORT joint_call join(std::span<const claim> claims);
 
 /// Whether the claims' costs are the actual costs, or are ignored because everything is given back.
 enum class settle_how : std::uint8_t { actual_costs, refund };
 
 /// As join(), for settle_all() and refund_all().
-joint_call join_settlement(std::span<const claim> claims, settle_how how);
+WEIR_EXPORT joint_call join_settlement(std::span<const claim> claims, settle_how how);
 
 /// CompletionToken says whether the token may be moved from.
 template <class CompletionToken, class Request>

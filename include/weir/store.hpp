@@ -6,6 +6,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "weir/detail/export.hpp"
 #include "weir/error.hpp"
 
 namespace weir {
@@ -34,7 +35,7 @@ concept execution_context = std::is_convertible_v<T&, boost::asio::execution_con
 /// constructor of a limiter or gate throws `invalid_options` for such a store. While
 /// one thread destroys a context, no other thread may use its stores, limiters and leases. See
 /// docs/lifetime.md.
-class store {
+class WEIR_EXPORT store {
  public:
   using executor_type = boost::asio::any_io_executor;
 
@@ -115,7 +116,8 @@ class store {
 /// context may be destroyed before or after the store: see store.
 ///
 ///     weir::store store = weir::open_store(context.get_executor(), "redis://127.0.0.1:6379");
-[[nodiscard]] store open_store(const boost::asio::any_io_executor& executor, std::string_view url);
+[[nodiscard]] WEIR_EXPORT store open_store(const boost::asio::any_io_executor& executor,
+                                           std::string_view url);
 
 /// The same on a context's own executor.
 template <detail::execution_context Context>

@@ -19,3 +19,4 @@
 #include "weir/redis_options.hpp"
 #include "weir/redis_store.hpp"
 #include "weir/store.hpp"
+#include "weir/version.hpp"

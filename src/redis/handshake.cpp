@@ -4,6 +4,7 @@
 
 #include "redis/resp/error_reply.hpp"
 #include "redis/resp/resp_writer.hpp"
+#include "weir/version.hpp"
 
 namespace weir::redis {
 namespace {
@@ -102,7 +103,7 @@ void handshake::begin(round r) {
   // CLIENT SETINFO is for operators who read CLIENT LIST; Redis has it since 7.2.
   courtesies_ = expected_;
   write_command(output, "CLIENT", "SETINFO", "LIB-NAME", "weir");
-  write_command(output, "CLIENT", "SETINFO", "LIB-VER", WEIR_VERSION);
+  write_command(output, "CLIENT", "SETINFO", "LIB-VER", WEIR_VERSION_STRING);
   expected_ += courtesy_count;
 }
 

@@ -56,6 +56,7 @@ else()
     "-DWEIR_UNITY=OFF")  # as users build it: each source has to have all its includes
   if(way STREQUAL "large_pieces")
     set(project "${CMAKE_CURRENT_LIST_DIR}/add_subdirectory")
+    set(shared ON)  # for exported_symbols.sh
     set(options "-DCMAKE_BUILD_TYPE=Release" "-DWEIR_UNITY=ON"
       "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror -Wno-mismatched-new-delete -Wno-error=restrict")
   endif()
@@ -70,3 +71,7 @@ else()
   run("${CMAKE_COMMAND}" --build "${build}" --parallel 2)
 endif()
 run("${build}/consumer")
+if(way STREQUAL "large_pieces")
+  run(sh "${CMAKE_CURRENT_LIST_DIR}/exported_symbols.sh" "${build}/weir/src/libweir.so"
+    "${CMAKE_CURRENT_LIST_DIR}/exported_symbols.txt")
+endif()

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "weir/decision.hpp"
+#include "weir/detail/export.hpp"
 #include "weir/detail/request.hpp"
 #include "weir/detail/short_text.hpp"
 #include "weir/error.hpp"
@@ -49,7 +50,7 @@ class flight_storage {
 /// derived check_of has the request.
 ///
 /// A store owns the check from start_check() until it calls finish(), which it does exactly once.
-class check : public flight_storage {
+class WEIR_EXPORT check : public flight_storage {
  public:
   using steady_time = std::chrono::steady_clock::time_point;
 
@@ -168,7 +169,7 @@ const Request& as(const check& c) noexcept {
 
 /// Validates the check and hands it to its limiter's queue (acquire) or store. The handler never
 /// runs inside this call.
-void start_check(check& c);
+WEIR_EXPORT void start_check(check& c);
 
 enum class cancel_scope : std::uint8_t {
   any,         ///< end the call, whether the check was sent or not
@@ -176,9 +177,9 @@ enum class cancel_scope : std::uint8_t {
 };
 
 /// When the check was last encoded; zero: never, or by a memory store.
-std::chrono::steady_clock::time_point sent_at(const check& c) noexcept;
+WEIR_EXPORT std::chrono::steady_clock::time_point sent_at(const check& c) noexcept;
 
 /// Finishes the check with operation_aborted, unless it is done already or the scope forbids it.
-void cancel_check(check& c, cancel_scope scope);
+WEIR_EXPORT void cancel_check(check& c, cancel_scope scope);
 
 }  // namespace weir::detail

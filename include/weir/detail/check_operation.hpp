@@ -17,6 +17,7 @@
 #include <variant>
 
 #include "weir/detail/check.hpp"
+#include "weir/detail/export.hpp"
 #include "weir/detail/operation_memory.hpp"
 
 namespace weir::detail {
@@ -33,7 +34,7 @@ struct store_executor {
 };
 
 /// The executor of the limiter's store.
-store_executor executor_of(const limiter_spec& limiter) noexcept;
+WEIR_EXPORT store_executor executor_of(const limiter_spec& limiter) noexcept;
 
 /// True if a store with pending checks of this kind keeps its executor's context busy: it answers
 /// at once, or it has a read or a timer under way.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "weir/detail/check_operation.hpp"
+#include "weir/detail/export.hpp"
 
 namespace weir::detail {
 
@@ -18,7 +19,7 @@ struct entered {
   std::chrono::steady_clock::time_point sent{};  // zero: never, or a memory store
 };
 
-std::int64_t new_lease_number(const limiter_spec& core) noexcept;
+WEIR_EXPORT std::int64_t new_lease_number(const limiter_spec& core) noexcept;
 
 /// Adapts the caller's handler, which takes an error code and a Lease, to the handler of a check.
 /// Executor, allocator and cancellation slot are those of the caller's handler.

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <new>
 
+#include "weir/detail/export.hpp"
+
 namespace weir::detail {
 
 // Memory for one operation. A thread keeps the blocks that it frees for its later operations, as
@@ -48,12 +50,12 @@ struct kept_blocks {
 };
 
 /// This thread's. constinit, so that no use of it asks whether it was made.
-extern constinit thread_local kept_blocks kept;
+WEIR_EXPORT extern constinit thread_local kept_blocks kept;
 
 // The rare cases: the thread keeps no block of that size; a block cannot be kept, or is the first
 // one.
-void* allocate_new(std::size_t size);
-void free_or_begin(void* block, std::size_t size) noexcept;
+WEIR_EXPORT void* allocate_new(std::size_t size);
+WEIR_EXPORT void free_or_begin(void* block, std::size_t size) noexcept;
 
 /// Throws std::bad_alloc.
 inline void* allocate_operation(std::size_t size) {

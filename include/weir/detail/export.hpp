@@ -1,0 +1,5 @@
+#pragma once
+
+/// Marks what programs link. A shared library is built with hidden visibility, so everything
+/// without this mark stays inside. Windows is not supported, so there is no dllexport.
+#define WEIR_EXPORT [[gnu::visibility("default")]]
