@@ -20,6 +20,9 @@
 
 namespace weir {
 
+// Here, because g++ and clang agree on no place for it beside [[nodiscard]].
+class WEIR_EXPORT lease;
+
 struct concurrency_options {
   /// How many leases may exist at once, 1 to 100,000.
   std::int64_t limit = 1;
@@ -66,7 +69,7 @@ static_assert(std::is_trivially_destructible_v<concurrency_options> &&
 /// until the object is destroyed or assigned to, or the store is closed. It may outlive the store's
 /// execution context: then only moves, release() and the destructor are allowed. The store is not
 /// told, and the lease lapses.
-class [[nodiscard]] WEIR_EXPORT lease {
+class [[nodiscard]] lease {
  public:
   /// An object without a lease.
   lease() noexcept = default;
@@ -145,7 +148,7 @@ class [[nodiscard]] WEIR_EXPORT lease {
                         const boost::asio::any_io_executor& executor);
 
   /// For enter() only.
-  lease(detail::entered&& in, const error_code& ec, const weir::decision& decision);
+  lease(detail::entered&& in, const error_code& ec, const weir::decision& answer);
 
  private:
   const std::shared_ptr<const detail::limiter_spec>& holder() const;  // throws if there is none

@@ -1,9 +1,12 @@
+# shellcheck shell=bash
+#
 # Sourced by the scripts: installs what the build and the tests need.
 #
 #   weir_setup              compiler, build tools, the libraries that weir itself needs
 #   weir_setup servers      also redis-server and memcached
 #   weir_setup tests        also both servers, and what the tests and benchmarks need
 #   weir_setup sanitize     also clang and its sanitizer runtime; WEIR_CLANGXX names the compiler
+#   weir_setup lint         the library's needs, clang, and what scripts/lint runs; WEIR_CLANG_TIDY
 #   weir_build_program      builds one of the larger examples
 #
 # On Debian and Ubuntu, apt-get installs the missing packages, and only those. On other systems they
@@ -58,7 +61,8 @@ weir_needs() {
     "") echo base ;;
     servers) echo base servers ;;
     tests) echo base servers tests ;;
-    sanitize) echo base servers tests sanitize ;;
+    sanitize) echo base servers tests clang ;;
+    lint) echo base clang lint ;;
   esac
 }
 
@@ -92,12 +96,17 @@ tests pkg-config pkg-config
 tests python3 python3
 tests taskset util-linux
 tests valgrind valgrind
+lint shellcheck shellcheck
+lint clang-format-16 clang-format-16
 TOOLS
-  if [[ "$needs" == *" sanitize "* ]]; then
+  if [[ "$needs" == *" clang "* ]]; then
     clang="$(weir_clang_version)"
     for package in "clang-${clang:-16?}" "libclang-rt-${clang:-16?}-dev"; do
       weir_installed "$package" || printf '%s ' "$package"
     done
+    if [[ "$needs" == *" lint "* ]] && ! weir_installed "clang-tidy-${clang:-16?}"; then
+      printf '%s ' "clang-tidy-${clang:-16?}"
+    fi
   fi
 }
 
@@ -126,7 +135,7 @@ weir_setup() {
   local log=build/setup.log missing root=() command
   if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
     local commands=(g++ cmake ninja)
-    [[ -z "${1:-}" ]] || commands+=(redis-server redis-cli memcached)
+    [[ "${1:-}" == @(|lint) ]] || commands+=(redis-server redis-cli memcached)
     [[ "${1:-}" != @(tests|sanitize) ]] || commands+=(pkg-config python3)
     for command in "${commands[@]}"; do
       command -v "$command" >/dev/null && continue
@@ -136,6 +145,8 @@ weir_setup() {
       return 1
     done
     WEIR_CLANGXX="${WEIR_CLANGXX:-clang++}"
+    # shellcheck disable=SC2034
+    WEIR_CLANG_TIDY="${WEIR_CLANG_TIDY:-clang-tidy}"
     return 0
   fi
 
@@ -171,10 +182,12 @@ weir_setup() {
     fi
   fi
 
-  if [[ "${1:-}" == sanitize ]]; then
+  if [[ "${1:-}" == @(sanitize|lint) ]]; then
     WEIR_CLANGXX="clang++-$(weir_clang_version)"
+    # shellcheck disable=SC2034
+    WEIR_CLANG_TIDY="clang-tidy-$(weir_clang_version)"
   fi
-  [[ -n "${1:-}" ]] || return 0
+  [[ "${1:-}" != @(|lint) ]] || return 0
   # The integration tests need them, and are never skipped silently.
   for command in redis-server memcached; do
     command -v "$command" >/dev/null && continue

@@ -68,8 +68,8 @@ class direct_executor {
   }
 
   // Asio demands copies without exceptions, and std::variant does not promise them.
-  direct_executor(const direct_executor& other) noexcept : target_(other.target_) {}
-  direct_executor(direct_executor&& other) noexcept : target_(std::move(other.target_)) {}
+  direct_executor(const direct_executor&) noexcept = default;
+  direct_executor(direct_executor&&) noexcept = default;
   direct_executor& operator=(const direct_executor&) = default;
   direct_executor& operator=(direct_executor&&) = default;
 

@@ -33,7 +33,7 @@ class delivery_batch {
     done_.swap(done);
   }
   delivery_batch(delivery_batch&& other) noexcept
-      : executor_(other.executor_), is_rest_(other.is_rest_) {
+      : executor_(std::move(other.executor_)), is_rest_(other.is_rest_) {
     done_.swap(other.done_);
   }
 

@@ -10,13 +10,13 @@
 
 namespace weir {
 
-limiter::limiter(const weir::store& store, std::string_view resource, const weir::policy& policy,
+limiter::limiter(const weir::store& store, std::string_view resource, const weir::policy& rule,
                  const limiter_options& options)
-    : limiter(store, resource, weir::tiers(policy), options) {}
+    : limiter(store, resource, weir::tiers(rule), options) {}
 
-limiter::limiter(const weir::store& store, std::string_view resource, const weir::tiers& tiers,
+limiter::limiter(const weir::store& store, std::string_view resource, const weir::tiers& rules,
                  const limiter_options& options) try
-    : core_(std::make_shared<detail::limiter_impl>(store.backend(), resource, tiers, options)) {
+    : core_(std::make_shared<detail::limiter_impl>(store.backend(), resource, rules, options)) {
 } catch (const boost::system::system_error& e) {
   detail::rethrow_with_name(e, resource);
 }

@@ -130,17 +130,17 @@ class keyed_limiter_maker {
 }  // namespace detail
 
 template <class Policy>
-local_keyed_limiter<Policy>::local_keyed_limiter(const Policy& policy,
+local_keyed_limiter<Policy>::local_keyed_limiter(const Policy& rule,
                                                  const local_keyed_options& options,
                                                  local_clock clock)
-    : impl_(detail::keyed_limiter_maker(detail::as_tiers(policy), options,
-                                        detail::clock_reader(clock))
-                .make()) {}
+    : impl_(
+          detail::keyed_limiter_maker(detail::as_tiers(rule), options, detail::clock_reader(clock))
+              .make()) {}
 template <class Policy>
-local_keyed_limiter<Policy>::local_keyed_limiter(const Policy& policy,
+local_keyed_limiter<Policy>::local_keyed_limiter(const Policy& rule,
                                                  const local_keyed_options& options,
                                                  std::function<time_point()> clock)
-    : impl_(detail::keyed_limiter_maker(detail::as_tiers(policy), options,
+    : impl_(detail::keyed_limiter_maker(detail::as_tiers(rule), options,
                                         detail::clock_reader(std::move(clock)))
                 .make()) {}
 

@@ -64,11 +64,11 @@ struct local_limiter<Policy>::impl {
 };
 
 template <class Policy>
-local_limiter<Policy>::local_limiter(const Policy& policy, local_clock clock)
-    : impl_(new impl(detail::as_tiers(policy), detail::clock_reader(clock))) {}
+local_limiter<Policy>::local_limiter(const Policy& rule, local_clock clock)
+    : impl_(new impl(detail::as_tiers(rule), detail::clock_reader(clock))) {}
 template <class Policy>
-local_limiter<Policy>::local_limiter(const Policy& policy, std::function<time_point()> clock)
-    : impl_(new impl(detail::as_tiers(policy), detail::clock_reader(std::move(clock)))) {}
+local_limiter<Policy>::local_limiter(const Policy& rule, std::function<time_point()> clock)
+    : impl_(new impl(detail::as_tiers(rule), detail::clock_reader(std::move(clock)))) {}
 
 template <class Policy>
 local_limiter<Policy>::~local_limiter() = default;

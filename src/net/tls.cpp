@@ -45,7 +45,7 @@ void load_client_certificate(asio::ssl::context& context, const redis_options& o
 
 tls_context make_tls_context(const redis_options& options) {
   if (!options.tls) return nullptr;
-  const auto made = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_client);
+  auto made = std::make_shared<asio::ssl::context>(asio::ssl::context::tls_client);
   asio::ssl::context& context = *made;
   SSL_CTX_set_min_proto_version(context.native_handle(), TLS1_2_VERSION);
   if (options.tls_verify) load_authorities(context, options);

@@ -106,7 +106,7 @@ class sliding_window {
   static instant last_turn(const state& s) noexcept { return s.written > 0 ? s.start : 0; }
   times times_of(const state& s, moment now) const noexcept;
   void step_back(state& s, const ticket& t) const noexcept;
-  state seen_at(const state& s, instant now) const noexcept;
+  state seen_at(const state& s, instant clock) const noexcept;
   state current(const state& s, instant at) const noexcept;
   units used(const state& s, instant at) const noexcept;
   bool fits(const state& s, instant at, units cost) const noexcept;

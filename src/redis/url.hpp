@@ -17,6 +17,6 @@ struct store_url {
 ///
 /// The text of the exception holds no part of the URL: if the URL does not parse, any part may
 /// belong to a password with an unescaped '@', '/', '?' or '#'.
-store_url parse_store_url(std::string_view url);
+store_url parse_store_url(std::string_view text);
 
 }  // namespace weir::redis

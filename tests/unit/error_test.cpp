@@ -3,10 +3,14 @@
 #include <boost/system/system_error.hpp>
 #include <boost/test/unit_test.hpp>
 #include <cstring>
+#include <fstream>
+#include <iterator>
+#include <regex>
 #include <set>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "weir/decision.hpp"
 #include "weir/error.hpp"
@@ -95,6 +99,23 @@ static_assert(std::size(table) == last_value - first_value + 1, "an error is mis
 error_code code_of(int value) { return {value, weir::error_category()}; }
 
 BOOST_AUTO_TEST_SUITE(error_suite)
+
+// The table of src/text/error.cpp does not notice an enumerator that is added at the end.
+BOOST_AUTO_TEST_CASE(the_table_has_every_enumerator_of_the_header) {
+  std::ifstream header(WEIR_ERROR_HEADER);
+  const std::regex enumerator("^  ([a-z_]+)(?: = 1)?(?:,.*)?$");
+  std::vector<std::string> names;
+  std::string line;
+  while (std::getline(header, line) && line != "enum class error : std::int16_t {") {
+  }
+  while (std::getline(header, line) && line != "};") {
+    if (std::smatch found; std::regex_match(line, found, enumerator)) names.push_back(found[1]);
+  }
+  BOOST_TEST(names.size() == std::size(table));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    BOOST_TEST(weir::name_of(static_cast<error>(i + 1)) == names[i]);
+  }
+}
 
 BOOST_AUTO_TEST_CASE(the_categories_have_names_and_are_two) {
   BOOST_TEST(weir::error_category().name() == "weir");
