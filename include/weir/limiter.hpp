@@ -8,7 +8,6 @@
 #include <memory>
 #include <span>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -36,8 +35,8 @@ WEIR_EXPORT joint_call join(std::span<const claim>);
 /// Copies share the queue of waiters, the deny cache, the local units and the fallback's counts.
 /// Two limiters that are made separately share only what the store counts.
 ///
-/// The asynchronous functions of this class, of record_all.hpp and of concurrency_limiter refer to
-/// these sections:
+/// What follows holds for every asynchronous function of this class; those of record_all.hpp and
+/// concurrency_limiter refer to it. A function adds only what is its own.
 ///
 /// **Handler signature.** `void(error_code, decision)`; for reset() `void(error_code)`. With
 /// `co_await` and no token, an error is thrown as boost::system::system_error. A refusal is a
@@ -45,6 +44,10 @@ WEIR_EXPORT joint_call join(std::span<const claim>);
 ///
 /// **Executor.** The handler runs on its associated executor, by default the store's, and never
 /// inside the initiating function. It must not block, because other handlers wait behind it.
+///
+/// **Errors.** `invalid_subject`, `invalid_duration` (a negative timeout), operation_aborted, those
+/// that a function names, and the store errors. limiter_options::on_failure may turn a store error
+/// of record(), acquire() or fetch() into a decision, and no error of another function.
 ///
 /// **Store errors.** A call with valid arguments can end with these values of weir::error
 /// (docs/errors.md explains each):
@@ -85,11 +88,8 @@ class WEIR_EXPORT limiter {
   /// has counted, even if it is refused: docs/policies.md describes plans that share a subject.
   ///
   /// `rule`, `rules`: the policy of each subject, or several as tiers; policy.hpp has their ranges.
-  ///
-  /// `store`: the limiter keeps a copy of this handle. `options`: the group, the failure policy,
-  /// cool-downs and waiting; see limiter_options.
-  ///
-  /// The limiter copies all texts, so those of the caller may be destroyed.
+  /// `options`: the group, the failure policy, cool-downs and waiting. The limiter keeps a copy of
+  /// the store's handle and of all texts.
   ///
   /// Throws boost::system::system_error with `invalid_policy` (a number of the policy or of the
   /// options is out of range, two options contradict each other, or the store cannot do what an
@@ -102,20 +102,13 @@ class WEIR_EXPORT limiter {
 
   /// Counts the request if it fits, in one atomic step, and answers at once.
   ///
-  /// If the store fails, limiter_options::on_failure may turn the error into a decision. Its
-  /// `source` is then source::fallback. With on_failure::closed, it is a refusal with a
-  /// `retry_after` of one second.
+  /// A decision that limiter_options::on_failure made of a store error has source::fallback. With
+  /// on_failure::closed, it is a refusal with a `retry_after` of one second.
   ///
   /// `subject`: the account or client that is counted; 1 to 65,536 bytes of any value.
-  /// `options.cost`: units, 1 to max_units. `options.timeout`: the deadline in microseconds from
-  /// now; see record_options.
+  /// `options.cost`: units, 1 to max_units. `options.timeout`: see record_options.
   ///
-  /// **Handler signature.** `void(error_code, decision)`.
-  ///
-  /// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cost_exceeds_limit`,
-  /// operation_aborted, and the store errors of the class.
-  ///
-  /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
+  /// **Errors.** `invalid_cost`, `cost_exceeds_limit`.
   ///
   ///     decision d = co_await partner.record("account-42", {.cost = 3});
   ///     if (!d.allowed) co_return come_back_after(d.retry_after);
@@ -143,33 +136,22 @@ class WEIR_EXPORT limiter {
   ///
   /// Waiters of one subject and cost that wait through this limiter and its copies exchange their
   /// reservations: the waiter with the largest priority goes first, and among equal priorities the
-  /// first to arrive, unless another waiter would then wait beyond its own `max_wait`.
+  /// first to arrive, unless another waiter would then wait beyond its own `max_wait`. If a
+  /// cool-down covers the reservation, the waiter gets another one behind it, or is refused.
   ///
-  /// If a cool-down begins that covers the reservation, and this process knows of it, the waiter
-  /// gets another reservation behind the cool-down, or is refused if that lies beyond its
-  /// `max_wait`.
+  /// While the store is away, the call to the store is repeated: see acquire_options::timeout.
+  /// docs/waiting.md describes all of this.
   ///
-  /// While the store is away, the call to the store is repeated: see acquire_options::timeout. A
-  /// reservation of a process that died counts as used. docs/waiting.md describes all of this.
-  ///
-  /// `subject`, `options.cost`: as for record(). `options.max_wait`: microseconds, 0 to 31 days.
+  /// `subject`, `options.cost`: as for record(). `options.max_wait`: 0 to 31 days.
   /// `options.timeout`: the deadline of one call to the store, not of the wait. `options.priority`:
   /// a larger one goes first.
   ///
-  /// **Handler signature.** `void(error_code, decision)`.
-  ///
-  /// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cost_exceeds_limit`,
-  /// `cannot_wait` (the policy has count_refused), `overloaded` (also if the queue of the subject
-  /// is full, or the waiter was dropped: see limiter_options::overflow), operation_aborted, and the
-  /// store errors of the class. limiter_options::on_failure applies as for record().
+  /// **Errors.** `invalid_cost`, `cost_exceeds_limit`, `cannot_wait` (the policy has
+  /// count_refused); `overloaded` also if limiter_options::overflow refuses the waiter.
   ///
   /// **Cancellation.** `terminal` and `partial` end the waiter at any stage and give its
   /// reservation back: all of it if it is the last one, otherwise as much as leaves the other
-  /// reservations unchanged. While the store's answers to other waiters of the subject are due, the
-  /// reservation goes back after the last of them, or before the next request. `total` cancels the
-  /// waiter only while its request to the store is unsent. store::close() ends every waiter, too.
-  ///
-  /// **Thread safety** and **object lifetime** are as for the class.
+  /// reservations unchanged. store::close() ends every waiter, too.
   ///
   ///     decision d = co_await partner.acquire("account-42", {.max_wait = 5s});
   ///     if (!d.allowed) co_return come_back_after(d.retry_after);
@@ -199,13 +181,7 @@ class WEIR_EXPORT limiter {
   ///
   /// `subject`, `options`: as for record().
   ///
-  /// **Handler signature.** `void(error_code, decision)`.
-  ///
-  /// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cost_exceeds_limit`,
-  /// operation_aborted, and the store errors of the class. limiter_options::on_failure applies as
-  /// for record().
-  ///
-  /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
+  /// **Errors.** `invalid_cost`, `cost_exceeds_limit`.
   template <class CompletionToken = boost::asio::deferred_t>
   auto fetch(std::string_view subject, fetch_options options = {},
              CompletionToken&& token = CompletionToken()) const {
@@ -230,23 +206,15 @@ class WEIR_EXPORT limiter {
   /// in a cool-down, `remaining` is 0.
   ///
   /// After an error the call may be repeated, also if condition::may_have_counted: the store
-  /// remembers what was settled for as long as a refund could give anything back, and for a minute
-  /// at least (in Redis, in a key of its own). If the server loses that key, this process still
-  /// settles the decision only once within a minute. Do not settle a decision from before a
-  /// reset(): the store has forgotten its units.
+  /// remembers what was settled (docs/settling.md says how long). Do not settle a decision from
+  /// before a reset(): the store has forgotten its units.
   ///
   /// `subject`, `d`: the subject and the decision of a record() or acquire() of this limiter, or of
   /// an equal one in another process. For a decision of several limiters see refund_all().
   /// `options.timeout`: as for record().
   ///
-  /// **Handler signature.** `void(error_code, decision)`.
-  ///
-  /// **Errors.** `invalid_subject`, `invalid_duration`, `cannot_settle` (the decision belongs to
-  /// another limiter, policy or subject, or was changed), `settlements_full` (memory and Memcached
-  /// stores), operation_aborted, and the store errors of the class. limiter_options::on_failure
-  /// does not apply.
-  ///
-  /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
+  /// **Errors.** `cannot_settle` (the decision belongs to another limiter, policy or subject, or
+  /// was changed), `settlements_full` (memory and Memcached stores).
   ///
   ///     decision d = co_await partner.record("account-42");
   ///     if (d.allowed && !worth_sending()) co_await partner.refund("account-42", d);
@@ -273,16 +241,9 @@ class WEIR_EXPORT limiter {
   ///
   /// `subject`, `d`, `options`: as for refund(). `actual_cost`: units, 0 to max_units.
   ///
-  /// **Handler signature.** `void(error_code, decision)`.
-  ///
-  /// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cannot_settle`,
-  /// `settlements_full` (memory and Memcached stores), operation_aborted, and the store errors of
-  /// the class. limiter_options::on_failure does not apply.
-  ///
-  /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
+  /// **Errors.** As for refund(), and `invalid_cost`.
   ///
   ///     decision d = co_await tokens.record(account, {.cost = 4000});  // an upper estimate
-  ///     ...
   ///     co_await tokens.settle(account, d, usage.total_tokens);
   template <class CompletionToken = boost::asio::deferred_t>
   auto settle(std::string_view subject, const decision& d, std::int64_t actual_cost,
@@ -300,14 +261,9 @@ class WEIR_EXPORT limiter {
   auto settle(std::string_view subject, const decision& d, Cost actual_cost,
               Rest&&...) const = delete;
 
-  /// Starts a cool-down: until its end, the store refuses each check of the subject, in every
-  /// process, with `cooling_down` and the remaining time in `retry_after`. For a vendor that
-  /// answers 429.
-  ///
-  /// The cool-down runs on the store's clock. A later call can only prolong it; reset() ends it. A
-  /// `duration` above limiter_options::max_cool_down is cut to that, and the decision says
-  /// `clamped`. A duration of zero or less changes nothing and only asks whether there is a
-  /// cool-down.
+  /// Starts a cool-down, for a vendor that answers 429: until its end, by the store's clock, the
+  /// store refuses each check of the subject, in every process, with `cooling_down` and the
+  /// remaining time in `retry_after`. A later call can only prolong it; reset() ends it.
   ///
   /// During a cool-down, `retry_after` of a check gets random jitter, up to 10 % and at most 1 s,
   /// so that the callers do not return at one moment. Reservations of acquire() are placed behind
@@ -318,16 +274,11 @@ class WEIR_EXPORT limiter {
   /// `retry_after` has no jitter. After an error the cool-down may have started; repeating the call
   /// does no harm.
   ///
-  /// `subject`: as for record(). `duration`: 0 or more; limiter_options::max_cool_down cuts it.
-  /// `options.timeout`: as for record().
+  /// `subject`, `options.timeout`: as for record(). `duration`: limiter_options::max_cool_down cuts
+  /// it, and the decision says `clamped`; 0 only asks whether there is a cool-down.
   ///
-  /// **Handler signature.** `void(error_code, decision)`.
-  ///
-  /// **Errors.** `cool_downs_disabled` (needs limiter_options::cool_downs), `invalid_subject`,
-  /// `invalid_duration`, operation_aborted, and the store errors of the class.
-  /// limiter_options::on_failure does not apply, and its decisions ignore cool-downs.
-  ///
-  /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
+  /// **Errors.** `cool_downs_disabled` (needs limiter_options::cool_downs); `invalid_duration` also
+  /// if `duration` is negative. The decisions of limiter_options::on_failure ignore cool-downs.
   template <class CompletionToken = boost::asio::deferred_t>
   auto cool_down(std::string_view subject, weir::duration duration, cool_down_options options = {},
                  CompletionToken&& token = CompletionToken()) const {
@@ -350,24 +301,16 @@ class WEIR_EXPORT limiter {
   /// numbers are 0 and mean nothing.
   ///
   /// Exception: with limiter_options::sync_remaining_with, if the response says how much is left in
-  /// the vendor's window, the store lowers `remaining` to that number, in one atomic step, and
-  /// never raises it. It lowers the tiers with the limit that the vendor names; if no tier has that
-  /// limit, the tiers with a smaller one; if the vendor names no limit, all tiers. The decision is
-  /// then allowed and describes the subject. If no tier would be lowered, or
-  /// response_options::known_remaining is not above the vendor's number, nothing is sent.
+  /// the vendor's window, the store lowers `remaining` to that number and never raises it:
+  /// docs/vendor_feedback.md says of which tiers. The decision is then allowed and describes the
+  /// subject. Nothing is sent if response_options::known_remaining is not above that number.
   ///
   /// `subject`: as for record(). `status`, `headers`: of the HTTP response; this function reads
   /// them before it returns, by the clock of this process. `options`: see response_options.
   ///
-  /// **Handler signature.** `void(error_code, decision)`.
+  /// **Errors.** `cool_downs_disabled`.
   ///
-  /// **Errors.** `cool_downs_disabled`, `invalid_subject`, `invalid_duration`, operation_aborted,
-  /// and the store errors of the class. limiter_options::on_failure does not apply.
-  ///
-  /// **Cancellation** and **thread safety** are as for the class.
-  ///
-  /// **Object lifetime.** As for the class; the headers may be destroyed when this function has
-  /// returned.
+  /// **Object lifetime.** The headers may be destroyed when this function has returned.
   ///
   ///     response r = co_await send_request();
   ///     co_await partner.on_response("account-42", r.status, headers);
@@ -410,13 +353,6 @@ class WEIR_EXPORT limiter {
   /// Waiters of acquire() that already wait for the end of that cool-down still wait until then.
   ///
   /// `subject`, `options.timeout`: as for record().
-  ///
-  /// **Handler signature.** `void(error_code)`.
-  ///
-  /// **Errors.** `invalid_subject`, `invalid_duration`, operation_aborted, and the store errors of
-  /// the class. limiter_options::on_failure does not apply.
-  ///
-  /// **Cancellation**, **thread safety** and **object lifetime** are as for the class.
   template <class CompletionToken = boost::asio::deferred_t>
   auto reset(std::string_view subject, reset_options options = {},
              CompletionToken&& token = CompletionToken()) const {
@@ -454,13 +390,7 @@ class WEIR_EXPORT limiter {
   template <class CompletionToken, class Request>
   auto initiate(std::remove_reference_t<CompletionToken>& token, std::string_view subject,
                 std::chrono::microseconds timeout, Request asked) const {
-    using signature = std::conditional_t<detail::has_decision(Request::kind),
-                                         void(error_code, decision), void(error_code)>;
-    // CompletionToken says whether the token may be moved from. The subject is copied here, because
-    // a deferred operation may start after the caller's text is gone.
-    return boost::asio::async_initiate<CompletionToken, signature>(
-        detail::check_initiation{core_}, token,
-        detail::arguments_of<Request>{detail::copy_of_subject(subject), timeout, std::move(asked)});
+    return detail::initiate<CompletionToken>(core_, token, subject, timeout, std::move(asked));
   }
 
   std::shared_ptr<const detail::limiter_spec> core_;

@@ -4,14 +4,17 @@
 #include <boost/asio/associated_allocator.hpp>
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/associated_executor.hpp>
+#include <boost/asio/async_result.hpp>
 #include <boost/asio/cancellation_type.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/execution/outstanding_work.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
+#include <chrono>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -244,5 +247,18 @@ struct check_initiation {
     std::visit([&](auto& one) { start(std::move(handler), std::move(one)); }, asked);
   }
 };
+
+/// Starts a call of one limiter. CompletionToken says whether the token may be moved from.
+template <class CompletionToken, class Request>
+auto initiate(const std::shared_ptr<const limiter_spec>& core,
+              std::remove_reference_t<CompletionToken>& token, std::string_view subject,
+              std::chrono::microseconds timeout, Request asked) {
+  using signature = std::conditional_t<has_decision(Request::kind), void(error_code, decision),
+                                       void(error_code)>;
+  // The subject is copied here: a deferred operation may start after the caller's text is gone.
+  return asio::async_initiate<CompletionToken, signature>(
+      check_initiation{core}, token,
+      arguments_of<Request>{copy_of_subject(subject), timeout, std::move(asked)});
+}
 
 }  // namespace weir::detail
