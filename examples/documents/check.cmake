@@ -38,7 +38,7 @@ string(REPEAT "[^\n]" 101 too_long)
 set(faults "")
 set(blocks 0)
 set(links 0)
-file(GLOB documents "${root}/docs/*.md")
+file(GLOB documents "${root}/docs/*.md" "${root}/docs/internals/*.md")
 list(PREPEND documents
   "${root}/README.md" "${root}/CHANGELOG.md" "${root}/CONTRIBUTING.md"
   "${root}/examples/README.md")

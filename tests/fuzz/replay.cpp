@@ -1,5 +1,5 @@
-// replay <target> <file or folder>...: runs a fuzz target over its seed corpus and what once crashed
-// it, as ordinary tests.
+// replay <target> <file or folder>...: runs a fuzz target over its seed corpus and over what once
+// crashed it, as ordinary tests.
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
