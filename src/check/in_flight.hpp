@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <new>
 
-#include "base/subject_hash.hpp"
+#include "base/hash.hpp"
 #include "weir/detail/check.hpp"
 
 namespace weir::detail {

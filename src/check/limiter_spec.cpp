@@ -1,11 +1,11 @@
 #include "check/limiter_spec.hpp"
 
 #include <algorithm>
-#include <boost/endian/conversion.hpp>
 #include <boost/system/system_error.hpp>
 #include <charconv>
 #include <optional>
 
+#include "base/hash.hpp"
 #include "check/store_backend.hpp"
 #include "policy/require_valid.hpp"
 #include "policy/tier_set.hpp"
@@ -48,34 +48,15 @@ std::uint32_t checked_buckets(const limiter_options& options) {
   return static_cast<std::uint32_t>(options.subject_buckets);
 }
 
-/// Takes eight bytes at a time. Unlike std::hash, it is the same in every process.
-std::uint64_t hashed(std::uint64_t seed, std::string_view text) noexcept {
-  const auto mix = [&seed](std::uint64_t word) {
-    seed = (seed ^ word) * 0x9e3779b97f4a7c15u;
-    seed ^= seed >> 32;
-  };
-  const auto* at = reinterpret_cast<const unsigned char*>(text.data());
-  std::size_t left = text.size();
-  mix(left);
-  for (; left >= 8; at += 8, left -= 8) mix(boost::endian::load_little_u64(at));
-  if (left >= 4) {
-    mix(boost::endian::load_little_u32(at));
-    at += 4;
-    left -= 4;
-  }
-  for (; left > 0; ++at, --left) mix(*at);
-  return seed;
-}
-
 std::uint64_t hashed(std::uint64_t seed, const policies::kernel& kernel) {
   return std::visit(
       [&](const auto& k) {
         const policies::script_arguments constants = k.arguments(1);
         for (const std::int64_t value : constants.values()) {
-          seed = hashed(seed, std::to_string(value) + ',');
+          seed = hash_with(seed, std::to_string(value));
         }
         // A token_bucket and a leaky_bucket may differ in nothing else.
-        return policies::is_spaced(kernel) ? hashed(seed, "spaced") : seed;
+        return policies::is_spaced(kernel) ? hash_with(seed, "spaced") : seed;
       },
       kernel);
 }
@@ -125,13 +106,13 @@ limiter_spec::limiter_spec(std::shared_ptr<store_backend> backend, std::string_v
     bucket_end_ = '/' + std::to_string(buckets) + "}/";
     ends_in_tag_ = false;
   }
-  origin_ = resource_id = hashed(0xcbf29ce484222325u, key_head_ + bucket_end_);
+  origin_ = resource_id = hash_with(0xcbf29ce484222325u, key_head_ + bucket_end_);
   for (const policies::kernel& kernel : tiers) {
     nominal_limit = std::min(nominal_limit,
                              std::visit([](const auto& k) { return k.limit(); }, kernel));
     const std::string tail = tail_of_tier(kernel, key_tails_.size());
     key_tails_.push_back(ends_in_tag_ ? '}' + tail : tail);
-    origin_ = hashed(hashed(origin_, key_tails_.back()), kernel);
+    origin_ = hashed(hash_with(origin_, key_tails_.back()), kernel);
   }
 }
 
@@ -277,7 +258,7 @@ std::uint64_t origin_of_joint(const check& c) noexcept {
     const std::uint64_t next = limiter.origin_of(subject_hash(subject));
     char bytes[sizeof next];
     for (char& byte : bytes) byte = static_cast<char>(next >> 8 * (&byte - bytes));
-    origin = origin ? hashed(*origin, {bytes, sizeof bytes}) : next;
+    origin = origin ? hash_with(*origin, {bytes, sizeof bytes}) : next;
   });
   return *origin;
 }

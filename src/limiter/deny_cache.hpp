@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/key_hash.hpp"
+#include "base/hash.hpp"
 #include "weir/decision.hpp"
 
 namespace weir::detail {

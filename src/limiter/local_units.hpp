@@ -8,7 +8,7 @@
 
 #include "base/agenda.hpp"
 #include "base/alarm.hpp"
-#include "base/key_hash.hpp"
+#include "base/hash.hpp"
 #include "limiter/unit_supply.hpp"
 
 namespace weir::detail {

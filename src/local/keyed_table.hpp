@@ -11,7 +11,7 @@
 #include <tuple>
 #include <utility>
 
-#include "base/key_hash.hpp"
+#include "base/hash.hpp"
 #include "base/light_mutex.hpp"
 #include "memory/keyed_entry.hpp"
 #include "memory/slot_table.hpp"

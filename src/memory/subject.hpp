@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/key_hash.hpp"
+#include "base/hash.hpp"
 #include "memory/keyed_entry.hpp"
 #include "memory/subject_state.hpp"
 

@@ -8,7 +8,7 @@
 
 #include "base/agenda.hpp"
 #include "base/alarm.hpp"
-#include "base/key_hash.hpp"
+#include "base/hash.hpp"
 #include "base/light_mutex.hpp"
 #include "waiting/known_cool_downs.hpp"
 #include "waiting/reservation_queue.hpp"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/key_hash.hpp"
+#include "base/hash.hpp"
 #include "weir/detail/check.hpp"
 
 namespace weir::waiting {

@@ -1,4 +1,4 @@
-#include "base/subject_hash.hpp"
+#include "base/hash.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <set>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/subject_hash.hpp"
+#include "base/hash.hpp"
 #include "check/limiter_spec.hpp"
 
 namespace weir::redis {
