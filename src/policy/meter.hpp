@@ -97,9 +97,10 @@ class meter {
   /// back as much as no later request needs:
   ///
   /// Without the request, the TAT would be at most the latest turn of later requests, plus their
-  /// cost, which is at most the growth of TAT + returned since. So TAT - back is not too early if
+  /// cost, which is at most TAT - end (docs/design.md). So TAT - back is not too early if
   ///
-  ///     back <= TAT left behind - (returned since) - max(now, last turn)
+  ///     back <= end - max(now, last turn)
+  ///     end = max(TAT left behind - (returned since), time of the request + cost * T)
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
   /// True if a request can have left `b` behind.
   bool could_leave(const receipt::bucket& b) const noexcept {
@@ -174,6 +175,7 @@ class meter {
   state minus(const state& a, const state& b) const noexcept;
   state remembered(state s, instant clock) const noexcept;
   state seen_at(const state& s, instant clock) const noexcept;
+  state end_alone(const ticket& t, const state& step) const noexcept;
   void undo(state& s, const ticket& t, const state& step, instant has_passed) const noexcept;
   void release(state& s, const ticket& t, const state& step, instant has_passed) const noexcept;
   verdict judge(const state& s, moment now, units cost) const noexcept;

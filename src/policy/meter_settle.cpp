@@ -21,7 +21,14 @@ void meter::give_back(state& s, instant clock, const ticket& t, units cost) cons
   } else if (!spaced_) {
     release(seen, t, time_of(cost), has_passed);
   }
-  if (seen != found) s = matters_until(seen) + grace <= clock ? state{} : seen;
+  if (seen == found) return;
+  // A clock behind is read as `written`. Of a bucket with fewer units in use, less time is known to
+  // have passed: at that time it is full.
+  if (seen.ahead.turn > 0) {
+    const instant least = std::max<instant>(1, difference(seen, tolerance_));
+    seen.ahead.written = std::min(seen.ahead.written, least);
+  }
+  s = matters_until(seen) + grace <= clock ? state{} : seen;
 }
 
 /// Undoes the last request: restores the state before it, less what was given back of other
@@ -47,14 +54,26 @@ void meter::undo(state& s, const ticket& t, const state& step, instant has_passe
   s.ahead = reservations_ahead{has_passed, last_turn}.after(has_passed);
 }
 
-/// Gives back the part of any other request that no later request needs.
+/// When the request would end if nothing had come before it.
+meter::state meter::end_alone(const ticket& t, const state& step) const noexcept {
+  const state left{t.left.whole, t.left.part};
+  const state end = plus({t.counted}, step);
+  // A reservation's turn is rounded up.
+  return later(end, left) ? plus(earliest(t.counted), step) : end;
+}
+
+/// Gives back the part of any other request that no later request needs. The request ends where it
+/// ended when it was counted, less what was given back since; but not before its own time and cost.
 void meter::release(state& s, const ticket& t, const state& step,
                     instant has_passed) const noexcept {
   const span since = s.returned - t.left.returned;
   const state left{t.left.whole, t.left.part};
   // The receipt belongs to another TAT if this one never came so far.
   if (later(left, {s.whole + since, s.part})) return;
-  const state room = minus(left, {since + std::max(has_passed, s.ahead.turn)});
+  const state moved = minus(left, {since}), alone = end_alone(t, step);
+  const state& own = later(alone, moved) ? alone : moved;
+  const state& end = later(own, s) ? s : own;
+  const state room = minus(end, {std::max(has_passed, s.ahead.turn)});
   if (!later(room, {})) return;
   const state& back = later(room, step) ? step : room;
   const state rest = minus(s, back);

@@ -61,9 +61,19 @@ local function give_back(key, ticket)
     if not later(tat, part, rest, rest_part) then return end
     tat, part = rest, rest_part
   elseif not ticket.spaced then
-    -- Any other: the part that no later request needs.
+    -- Any other: the part that no later request needs. The request ends where it ended when it was
+    -- counted, less what was given back since; but not before its own time and cost.
     if later(left, left_part, tat + since, part) then return end
-    local back, back_part = left - since - math.max(passed, last_turn), left_part
+    local back, back_part = left - since, left_part
+    local alone, alone_part = ticket.counted + step, step_part
+    if parts > 1 and later(alone, alone_part, left, left_part) then
+      -- A reservation's turn is rounded up (meter::end_alone).
+      alone, alone_part = alone - 1, alone_part + 1
+      if alone_part >= parts then alone, alone_part = alone + 1, alone_part - parts end
+    end
+    if later(alone, alone_part, back, back_part) then back, back_part = alone, alone_part end
+    if later(back, back_part, tat, part) then back, back_part = tat, part end
+    back = back - math.max(passed, last_turn)
     if back < 0 or back == 0 and back_part == 0 then return end
     if later(back, back_part, step, step_part) then back, back_part = step, step_part end
     upto = math.max(upto, up(tat, part))
@@ -72,6 +82,11 @@ local function give_back(key, ticket)
     if part < 0 then tat, part = tat - 1, part + parts end
   else
     return
+  end
+  -- A clock behind is read as that time. Of a bucket with fewer units in use, less time is known to
+  -- have passed: at that time it is full.
+  if last_turn > passed then
+    passed = math.max(1, math.min(passed, clock + early_by(tat, part, 0)))
   end
   store(key, tat, part, passed, last_turn, returned, upto)
 end
