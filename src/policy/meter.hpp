@@ -97,7 +97,8 @@ class meter {
   /// back as much as no later request needs:
   ///
   /// Without the request, the TAT would be at most the latest turn of later requests, plus their
-  /// cost, which is at most TAT - end (docs/design.md). So TAT - back is not too early if
+  /// cost, which is at most TAT - end (docs/internals/kernels.md). So TAT - back is not too early
+  /// if
   ///
   ///     back <= end - max(now, last turn)
   ///     end = max(TAT left behind - (returned since), time of the request + cost * T)
