@@ -32,8 +32,6 @@ struct limiter_spec {
                             const std::shared_ptr<void>& /*keep_alive*/) const {}
   /// See shutdown_listener::context_shut_down().
   virtual void context_shut_down() const noexcept {}
-  /// The end of the subject's cool-down, as far as this process knows.
-  virtual check::steady_time cool_down_until(std::string_view /*subject*/) const { return {}; }
 
   /// Appends the key of a subject's tier: prefix:{resource:subject}:kind, or
   /// prefix:{group}:resource:subject:kind, or prefix:{resource:bucket/buckets}/subject:kind.

@@ -33,8 +33,8 @@ bool is_taken_in(check& c) { return impl_of(*c.limiter).queue->takes_in(c); }
 /// Concludes a check of this list. A detached acquire moves to `stand_ins`; any other detached
 /// check is finished at once.
 void conclude_in_list(check_list& list, check& c, check_list& stand_ins,
-                      waiting::sleepers& sleepers) {
-  conclude(c, sleepers);
+                      waiting::acquire_queue& joint_waiters) {
+  conclude(c, joint_waiters);
   if (is_direct(c)) {
     const auto next = list.erase(list.iterator_to(c));
     if (!is_taken_in(c)) list.insert(next, c);
@@ -51,16 +51,14 @@ void conclude_in_list(check_list& list, check& c, check_list& stand_ins,
 }  // namespace
 
 completion::completion(const boost::asio::any_io_executor& executor)
-    : executor_(executor),
-      ready_(std::make_shared<delivery_queue>()),
-      sleepers_(std::make_shared<waiting::sleepers>(executor)) {}
+    : executor_(executor), ready_(std::make_shared<delivery_queue>()) {}
 
 void completion::complete(check& c) {
   if (is_plain(c)) {
     random_numbers numbers;
     sign_plain(c, numbers);
   } else {
-    conclude(c, *sleepers_);
+    conclude(c, joint_waiters_);
     if (is_direct(c) && is_taken_in(c)) return;
   }
   if (c.at_store) return ready_->add(executor_, c);
@@ -75,7 +73,7 @@ void completion::complete(check_list&& done) {
     if (is_plain(c)) {
       sign_plain(c, numbers);
     } else {
-      conclude_in_list(done, c, stand_ins, *sleepers_);
+      conclude_in_list(done, c, stand_ins, joint_waiters_);
     }
   }
   // The store takes a reservation back whole only if none stands behind it: the last one first.
@@ -87,20 +85,18 @@ void completion::complete(check_list&& done) {
   delivery_batch::post(executor_, std::move(done));
 }
 
-// A copy keeps the sleepers: another thread may finish the check meanwhile, and free the store with
-// this object.
-void completion::wait(check& c) { std::shared_ptr(sleepers_)->arrive(c); }
+void completion::wait(check& c) { joint_waiters_.arrive(c, impl_of(*c.limiter).queue->rules()); }
 
-void completion::cancel(check& c, cancel_scope scope) {
-  std::shared_ptr(sleepers_)->cancel(c, scope);
+void completion::cancel(check& c, cancel_scope scope) { joint_waiters_.cancel(c, scope); }
+
+void completion::close(const std::shared_ptr<void>& keep_alive) {
+  joint_waiters_.close(keep_alive);
 }
-
-void completion::close(const std::shared_ptr<void>& keep_alive) { sleepers_->close(keep_alive); }
 
 void completion::context_shut_down() noexcept {
   executor_ = {};
   ready_->context_shut_down();
-  sleepers_->context_shut_down();
+  joint_waiters_.context_shut_down();
 }
 
 }  // namespace weir::detail

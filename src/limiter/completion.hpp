@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "check/completion_sink.hpp"
-#include "waiting/sleepers.hpp"
+#include "waiting/acquire_queue.hpp"
 
 namespace weir::detail {
 
@@ -26,7 +26,7 @@ class completion final : public completion_sink {
  private:
   boost::asio::any_io_executor executor_;
   const std::shared_ptr<delivery_queue> ready_;
-  const std::shared_ptr<waiting::sleepers> sleepers_;
+  waiting::acquire_queue joint_waiters_;
 };
 
 }  // namespace weir::detail

@@ -43,13 +43,15 @@ void remember(const check& c) {
 
 /// After a reset: all limiters with the same keys share the cool-down that it ended, and each has
 /// noted it on its own.
-void forget_cool_down(const check& reset) {
+void forget_cool_down(const check& reset, waiting::acquire_queue& joint_waiters) {
   const limiter_spec& own = *reset.limiter;
   if (!own.has_cool_down) return;
   for (const auto& one : own.store->limiters().present()) {
     if (one->resource_id != own.resource_id || !one->has_cool_down) continue;
     const auto& queue = impl_of(*one).queue;
-    if (queue != nullptr) queue->forget_cool_down(reset.subject.view());
+    if (queue == nullptr) continue;
+    queue->forget_cool_down(reset.subject.view());
+    joint_waiters.forget_joint_cool_down(one, reset.subject.view());
   }
 }
 
@@ -60,7 +62,7 @@ bool may_have_run(const check& c) {
 
 /// Forgets the refusals of the subjects to which this check may have given units back, and the
 /// local units and the cool-down of a subject that it has reset.
-void forget_local_answers(const check& c) {
+void forget_local_answers(const check& c, waiting::acquire_queue& joint_waiters) {
   if (c.kind != check_kind::settle && c.kind != check_kind::give_back &&
       c.kind != check_kind::reset) {
     return;
@@ -73,7 +75,7 @@ void forget_local_answers(const check& c) {
       own.local->forget(subject);
     }
   });
-  if (c.kind == check_kind::reset && !c.ec) forget_cool_down(c);
+  if (c.kind == check_kind::reset && !c.ec) forget_cool_down(c, joint_waiters);
 }
 
 /// A store may lose the marker of a settlement; this process does not settle the decision again.
@@ -92,12 +94,14 @@ std::chrono::microseconds cool_down_left(const check& c) {
 
 /// Tells this process's waiters of a cool-down that the answer names, and adds jitter to a refusal
 /// by it. The answer to a joint check does not say whose cool-down it is.
-void note_cool_down(check& c, waiting::sleepers& sleepers) {
+void note_cool_down(check& c, waiting::acquire_queue& joint_waiters) {
   const std::chrono::microseconds left = cool_down_left(c);
   if (left.count() > 0 && c.further().empty()) {
     const std::string_view subject = c.subject.view();
     const auto& queue = impl_of(*c.limiter).queue;
-    if (queue->cool_down(c.limiter, subject, left)) sleepers.cool_down_began(*c.limiter, subject);
+    if (queue->cool_down(c.limiter, subject, left)) {
+      joint_waiters.joint_cool_down(c.limiter, subject, left);
+    }
   }
   if (!c.answer.cooling_down) return;
   // cool_down() itself is answered with the exact time.
@@ -105,12 +109,12 @@ void note_cool_down(check& c, waiting::sleepers& sleepers) {
 }
 
 /// Makes the caller's result out of the store's answer or error.
-void decorate(check& c, waiting::sleepers& sleepers) {
+void decorate(check& c, waiting::acquire_queue& joint_waiters) {
   if (c.kind == check_kind::record && !c.ec) {
     if (c.limiter->answers_locally) remember(c);
     if (!c.answer.cooling_down) return sign(c);
   }
-  forget_local_answers(c);
+  forget_local_answers(c, joint_waiters);
   if (flight_of(c).is_detached) return;
   // A failed take of local units: the failure policy is for checks of callers.
   if (c.kind == check_kind::record && flight_of(c).is_internal) return;
@@ -119,14 +123,14 @@ void decorate(check& c, waiting::sleepers& sleepers) {
   remember_settlement(c);
   sign(c);
   if (c.kind == check_kind::cool_down) c.answer.clamped = as<cool_down_request>(c).was_clamped;
-  note_cool_down(c, sleepers);
+  note_cool_down(c, joint_waiters);
 }
 
 }  // namespace
 
-void conclude(check& c, waiting::sleepers& sleepers) {
+void conclude(check& c, waiting::acquire_queue& joint_waiters) {
   try {
-    decorate(c, sleepers);
+    decorate(c, joint_waiters);
   } catch (const std::bad_alloc&) {
   }
 }

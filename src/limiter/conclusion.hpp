@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "waiting/sleepers.hpp"
+#include "waiting/acquire_queue.hpp"
 #include "weir/detail/check.hpp"
 
 namespace weir::detail {
@@ -22,6 +22,6 @@ inline void write_receipt(check& c, std::uint64_t number, std::uint64_t origin) 
 /// the failure policy, notes for later checks what the answer says, writes the receipt, and adds
 /// jitter to the retries in a cool-down. Without memory, the check ends with the store's own answer
 /// or error: an exception would leave the check without an owner.
-void conclude(check& c, waiting::sleepers& sleepers);
+void conclude(check& c, waiting::acquire_queue& joint_waiters);
 
 }  // namespace weir::detail

@@ -136,7 +136,7 @@ void rethrow_with_name(const boost::system::system_error& e, std::string_view re
 
 void limiter_impl::store_closes(const std::shared_ptr<const limiter_spec>& self,
                                 const std::shared_ptr<void>& keep_alive) const {
-  if (queue != nullptr) queue->close(self, keep_alive);
+  if (queue != nullptr) queue->close(keep_alive);
   if (leases != nullptr) leases->close();
   if (local != nullptr) local->close(self);
 }
@@ -145,10 +145,6 @@ void limiter_impl::context_shut_down() const noexcept {
   if (queue != nullptr) queue->context_shut_down();
   if (leases != nullptr) leases->context_shut_down();
   if (local != nullptr) local->context_shut_down();
-}
-
-check::steady_time limiter_impl::cool_down_until(std::string_view subject) const {
-  return queue != nullptr ? queue->cool_down_until(subject) : check::steady_time{};
 }
 
 }  // namespace weir::detail

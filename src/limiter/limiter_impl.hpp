@@ -28,7 +28,6 @@ struct limiter_impl final : limiter_spec {
   void store_closes(const std::shared_ptr<const limiter_spec>& self,
                     const std::shared_ptr<void>& keep_alive) const override;
   void context_shut_down() const noexcept override;
-  check::steady_time cool_down_until(std::string_view subject) const override;
 
   policies::span max_cool_down = 0;
   std::chrono::microseconds default_cool_down{0};

@@ -29,23 +29,44 @@ constexpr int most_at_once = 1000;
 }  // namespace
 
 acquire_queue::acquire_queue(const queue_rules& rules)
-    : rules_(rules), has_direct_checks_(rules.overflow == on_overflow::refuse_new) {}
+    : rules_(rules),
+      is_joint_(false),
+      has_direct_checks_(rules.overflow == on_overflow::refuse_new) {}
+
+acquire_queue::acquire_queue(joint_tag) noexcept
+    : rules_(), is_joint_(true), has_direct_checks_(false) {}
+
+acquire_queue::line_entry::line_entry(std::string_view text, const check& first,
+                                      const queue_rules& rules)
+    : name(text), queue(rules) {
+  if (first.further().empty()) return;
+  detail::for_each_limiter(first, [&](const detail::limiter_spec& limiter, std::string_view s) {
+    if (limiter.has_cool_down) cooled.emplace_back(&limiter, s);
+  });
+}
+
+bool acquire_queue::line_entry::obeys(const detail::limiter_spec& limiter,
+                                      std::string_view subject) const noexcept {
+  return std::any_of(cooled.begin(), cooled.end(), [&](const auto& one) {
+    return one.first == &limiter && one.second.view() == subject;
+  });
+}
 
 // ---- callers, the store and the timer, on any thread
 
-void acquire_queue::arrive(check& c) {
+void acquire_queue::arrive(check& c, const queue_rules& rules) {
   if (goes_directly(c)) return c.limiter->store->start(c);
   const core_ptr core = c.limiter;
   orders out;
   bool is_late = false;
   {
     const std::lock_guard lock(mutex_);
-    subject_entry* entry = nullptr;
+    line_entry* entry = nullptr;
     try {
       start(core);
       is_late = alarm_.is_stopped();
       if (!is_late) {
-        entry = &entry_of(c);
+        entry = &entry_of(c, rules);
         const time now = clock_now();
         entry->queue.arrive(c, next_arrival(now), now, out);
       }
@@ -73,7 +94,7 @@ void acquire_queue::cancel(check& c, cancel_scope scope) {
     if (flight_of(c).queued == nullptr) return;  // the result is on its way to the caller
     is_at_store = is_direct(c);
     if (!is_at_store) {
-      subject_entry& entry = known_entry_of(c);
+      line_entry& entry = known_entry_of(c);
       entry.queue.leave(c, scope, clock_now(), out);
       update(core, entry, out);
     } else if (scope == cancel_scope::any) {
@@ -130,9 +151,33 @@ void acquire_queue::forget_cool_down(std::string_view subject) {
   if (found != entries_.end()) found->second->queue.forget_cool_down();
 }
 
-acquire_queue::time acquire_queue::cool_down_until(std::string_view subject) const {
-  const std::lock_guard lock(mutex_);
-  return cool_downs_.until(subject);
+/// Calls f(queue, now, orders) for each line that has this limiter and subject.
+template <class F>
+void acquire_queue::for_joint_lines(const core_ptr& core, std::string_view subject, F f) {
+  orders out;
+  {
+    const std::lock_guard lock(mutex_);
+    if (alarm_.is_stopped()) return;
+    for (line_entry* entry : all_lines()) {
+      if (!entry->obeys(*core, subject)) continue;
+      f(entry->queue, clock_now(), out);
+      update(core, *entry, out);
+    }
+  }
+  carry_out(core, out, delivery::post);
+}
+
+void acquire_queue::joint_cool_down(const core_ptr& core, std::string_view subject,
+                                    std::chrono::microseconds left) {
+  for_joint_lines(core, subject, [left](reservation_queue& queue, time now, orders& out) {
+    queue.cool_down(now + left, now, out);
+  });
+}
+
+void acquire_queue::forget_joint_cool_down(const core_ptr& core, std::string_view subject) {
+  // The store's answers name a cool-down of another limiter of the line again.
+  for_joint_lines(core, subject,
+                  [](reservation_queue& queue, time, orders&) { queue.forget_cool_down(); });
 }
 
 void acquire_queue::on_timer(const core_ptr& core) {
@@ -141,7 +186,7 @@ void acquire_queue::on_timer(const core_ptr& core) {
     const std::lock_guard lock(mutex_);
     alarm_.rang();
     const time now = clock_now();
-    subject_entry* entry = nullptr;
+    line_entry* entry = nullptr;
     for (int n = 0; n < most_at_once && (entry = agenda_.first_due(now)) != nullptr; ++n) {
       entry->queue.on_time(now, out);
       put(core, *entry, out);
@@ -151,23 +196,26 @@ void acquire_queue::on_timer(const core_ptr& core) {
   carry_out(core, out, delivery::post);
 }
 
-void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> keep_alive) {
+void acquire_queue::close(std::shared_ptr<void> keep_alive) {
+  std::vector<core_ptr> cores;  // released after the mutex: one may hold the last handle
   orders out;
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(closed_, true) || alarm_.is_stopped()) return;
-    std::vector<subject_entry*> entries;
-    for (const auto& [subject, entry] : entries_) entries.push_back(entry.get());
-    for (subject_entry* entry : entries) {
+    cores.reserve(entries_.size());
+    for (line_entry* entry : all_lines()) {
+      const core_ptr core = entry->queue.limiter();
       // The count may be too large, if another subject has the same hash.
       tell_of_direct_checks(*entry);
       entry->queue.close(out);
+      if (core == nullptr) continue;  // nobody waits: only an answer is due
       update(core, *entry, out);
+      cores.push_back(core);
     }
     if (!may_end()) keep_alive_ = keep_alive;
     out.keep_alive = std::move(keep_alive);
   }
-  carry_out(core, out, delivery::post);
+  if (!cores.empty()) carry_out(cores.front(), out, delivery::post);
 }
 
 // ---- under the mutex
@@ -176,19 +224,44 @@ void acquire_queue::close(const core_ptr& core, std::shared_ptr<void> keep_alive
 /// closes, and a reset finds the limiter.
 void acquire_queue::start(const core_ptr& core) {
   alarm_.start(core->store->get_executor(), [&] {
-    core->store->limiters().add(core);
+    if (!is_joint_) core->store->limiters().add(core);
     return true;  // also while the store closes: the store refuses the requests
   });
 }
 
-acquire_queue::subject_entry& acquire_queue::entry_of(const check& c) {
-  if (const auto found = entries_.find(c.subject.view()); found != entries_.end())
-    return *found->second;
-  auto made = std::make_unique<subject_entry>(c.subject, rules_);
-  subject_entry& entry = *made;
-  entries_.emplace(entry.subject.view(), std::move(made));
+/// The name of the check's line: the subject, or a text that is made in `room`.
+std::string_view acquire_queue::line_of(const check& c, std::string& room) const {
+  if (!is_joint_) return c.subject.view();
+  const auto append = [&room](const detail::limiter_spec* limiter, std::string_view subject,
+                              std::int64_t cost) {
+    const std::size_t size = subject.size();
+    room.append(reinterpret_cast<const char*>(&limiter), sizeof limiter);
+    room.append(reinterpret_cast<const char*>(&cost), sizeof cost);
+    room.append(reinterpret_cast<const char*>(&size), sizeof size);
+    room.append(subject);
+  };
+  append(c.limiter.get(), c.subject.view(), detail::as<detail::acquire_request>(c).cost);
+  for (const detail::term& t : c.further()) append(t.limiter.get(), t.subject.view(), t.cost);
+  return room;
+}
+
+acquire_queue::line_entry& acquire_queue::entry_of(const check& c, const queue_rules& rules) {
+  std::string room;
+  const std::string_view name = line_of(c, room);
+  if (const auto found = entries_.find(name); found != entries_.end()) return *found->second;
+  auto made = std::make_unique<line_entry>(name, c, rules);
+  line_entry& entry = *made;
+  entries_.emplace(entry.name.view(), std::move(made));
   tell_of_direct_checks(entry);
   return entry;
+}
+
+/// Apart from the table, because the end of an event may free a line.
+std::vector<acquire_queue::line_entry*> acquire_queue::all_lines() {
+  std::vector<line_entry*> all;
+  all.reserve(entries_.size());
+  for (const auto& [name, entry] : entries_) all.push_back(entry.get());
+  return all;
 }
 
 std::uint64_t acquire_queue::next_arrival(time now) noexcept {
@@ -196,21 +269,22 @@ std::uint64_t acquire_queue::next_arrival(time now) noexcept {
   return last_arrival_ = std::max(last_arrival_ + 1, count);
 }
 
-/// The entry exists while a waiter or a pending request of the subject does.
-acquire_queue::subject_entry& acquire_queue::known_entry_of(const check& c) {
-  return *entries_.find(c.subject.view())->second;
+/// The entry exists while a waiter or a pending request of the line does.
+acquire_queue::line_entry& acquire_queue::known_entry_of(const check& c) {
+  std::string room;
+  return *entries_.find(line_of(c, room))->second;
 }
 
-/// The end of every event of a subject. `entry` may be gone afterwards.
-void acquire_queue::update(const core_ptr& core, subject_entry& entry, orders& out) {
+/// The end of every event of a line. `entry` may be gone afterwards.
+void acquire_queue::update(const core_ptr& core, line_entry& entry, orders& out) {
   put(core, entry, out);
   arm(core);
 }
 
 /// Queues the requests to start and the reservations to give back, drops cancels of requests that
-/// were not started, and puts the subject at its new time in the agenda. Frees an idle subject:
+/// were not started, and puts the line at its new time in the agenda. Frees an idle line:
 /// `entry` may be gone afterwards.
-void acquire_queue::put(const core_ptr& core, subject_entry& entry, orders& out) {
+void acquire_queue::put(const core_ptr& core, line_entry& entry, orders& out) {
   for (request_ptr& request : out.starts) {
     request->queue = this;
     to_start_.push_back(std::move(request));
@@ -230,11 +304,11 @@ void acquire_queue::put(const core_ptr& core, subject_entry& entry, orders& out)
   // The store does not know a request that was not started; submit() cancels it after the start.
   std::erase_if(out.cancels, [](const auto& cancel) { return !cancel.first->is_started; });
   agenda_.put(entry, entry.queue.wakeup());
-  if (entry.queue.is_idle()) entries_.erase(entry.subject.view());
+  if (entry.queue.is_idle()) entries_.erase(entry.name.view());
 }
 
 void acquire_queue::take_answer(const core_ptr& core, reservation_request& request, orders& out) {
-  subject_entry& entry = known_entry_of(request);
+  line_entry& entry = known_entry_of(request);
   const time now = clock_now();
   entry.queue.answered(request, now, out);
   if (closed_) entry.queue.close(out);
@@ -338,19 +412,22 @@ void acquire_queue::submit(const core_ptr& core) {
   }
 }
 
-std::size_t acquire_queue::subjects() const {
+std::size_t acquire_queue::lines() const {
   const std::lock_guard lock(mutex_);
   return entries_.size() + direct_.size();
 }
 
 void acquire_queue::context_shut_down() noexcept {
-  orders out;  // the last reservation may hold the limiter, and so this object
+  // The last of these may hold the limiter or store, and so this object.
+  decltype(entries_) entries;
+  orders out;
   {
     const std::lock_guard lock(mutex_);
     alarm_.stop();
     out.keep_alive = std::move(keep_alive_);
     to_start_.clear();
-    for (auto& [subject, entry] : entries_) entry->queue.abandon(out);
+    entries.swap(entries_);
+    for (auto& [name, entry] : entries) entry->queue.abandon(out);
   }
   discard(std::move(out.told));
 }

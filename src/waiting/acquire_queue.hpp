@@ -3,7 +3,9 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/agenda.hpp"
@@ -16,26 +18,37 @@
 
 namespace weir::waiting {
 
-/// Runs acquire() for one limiter: a reservation_queue for each subject with waiters, one timer on
-/// the store's executor, and a mutex, because callers come from any thread. The mutex is not held
-/// while a store is called or a handler is handed over. Requests reach the store in the order in
-/// which the queues made them.
+/// Runs acquire() for one limiter, or acquire_all() for one store: a reservation_queue for each
+/// *line*, one timer on the store's executor, and a mutex, because callers come from any thread.
+/// The mutex is not held while a store is called or a handler is handed over. Requests reach the
+/// store in the order in which the queues made them.
+///
+/// A line is a subject of the limiter; or, for acquire_all(), a list of limiters, subjects and
+/// costs, so that its reservations are interchangeable, too.
 ///
 /// While a subject has no queue, the checks of its callers are direct: they go to the store
 /// themselves, and most have their results then. The first one that has to wait gets a queue, which
-/// takes it in. The functions for direct checks are in direct_checks.cpp.
+/// takes it in. The functions for direct checks are in direct_checks.cpp. acquire_all() has none.
 ///
-/// The limiter owns it. Every waiter and every request keeps the limiter alive.
+/// The limiter owns it, or the store. Every waiter and every request keeps its limiter alive, and
+/// that keeps the store.
 class acquire_queue final {
  public:
   using time = detail::check::steady_time;
   using core_ptr = std::shared_ptr<const detail::limiter_spec>;
 
+  /// For acquire().
   explicit acquire_queue(const queue_rules& rules);
+  /// For acquire_all().
+  acquire_queue() noexcept : acquire_queue(joint) {}
+
+  const queue_rules& rules() const noexcept { return rules_; }
 
   /// Sends a validated check to the store, or adds a waiter for it. The caller's handler does not
   /// run inside the call.
-  void arrive(detail::check& c);
+  void arrive(detail::check& c) { arrive(c, rules_); }
+  /// The same for acquire_all(), by the rules of its first limiter.
+  void arrive(detail::check& c, const queue_rules& rules);
   void cancel(detail::check& c, detail::cancel_scope scope);
   /// The store has finished the request.
   void answered(reservation_request& request, detail::delivery how);
@@ -51,34 +64,41 @@ class acquire_queue final {
   /// postponed.
   void forget_cool_down(std::string_view subject);
 
-  /// The end of the subject's cool-down, as far as this process knows; time{} if it knows none.
-  time cool_down_until(std::string_view subject) const;
+  /// The same two for acquire_all(), whose lines may have several limiters with cool-downs.
+  void joint_cool_down(const core_ptr& core, std::string_view subject,
+                       std::chrono::microseconds left);
+  void forget_joint_cool_down(const core_ptr& core, std::string_view subject);
 
   /// Called when the store closes: ends all waiting and gives the reservations back. `keep_alive`
   /// keeps the store alive until no answer is due.
-  void close(const core_ptr& core, std::shared_ptr<void> keep_alive);
+  void close(std::shared_ptr<void> keep_alive);
   /// See shutdown_listener::context_shut_down().
   void context_shut_down() noexcept;
 
-  /// The number of subjects with a queue, plus the number of those with direct checks.
-  std::size_t subjects() const;
+  /// The number of lines with a queue, plus the number of subjects with direct checks.
+  std::size_t lines() const;
 
  private:
-  /// A subject's queue.
-  struct subject_entry : detail::agenda_entry {
-    subject_entry(const detail::short_text& name, const queue_rules& rules)
-        : subject(name), queue(rules) {}
+  /// A line and its queue.
+  struct line_entry : detail::agenda_entry {
+    line_entry(std::string_view text, const detail::check& first, const queue_rules& rules);
 
-    const detail::short_text subject;
+    /// True if a cool-down of this limiter and subject covers reservations of the line.
+    bool obeys(const detail::limiter_spec& limiter, std::string_view subject) const noexcept;
+
+    const detail::short_text name;
+    std::vector<std::pair<const detail::limiter_spec*, detail::short_text>> cooled;  // if joint
     reservation_queue queue;
   };
+  enum joint_tag { joint };
+  explicit acquire_queue(joint_tag) noexcept;
 
   bool goes_directly(detail::check& c);
   void count_off(const detail::check& c) noexcept;
   bool take_in(detail::check& c);
-  void let_wait(subject_entry& entry, detail::check& c,
-                std::optional<detail::cancel_scope> cancelled, orders& out);
-  void tell_of_direct_checks(subject_entry& entry) const noexcept;
+  void let_wait(line_entry& entry, detail::check& c, std::optional<detail::cancel_scope> cancelled,
+                orders& out);
+  void tell_of_direct_checks(line_entry& entry) const noexcept;
   request_ptr successor_of(detail::check& c);
   void end_direct(const core_ptr& core, detail::check& c, const request_ptr& successor);
   static bool is_direct(const detail::check& c) noexcept;
@@ -88,10 +108,14 @@ class acquire_queue final {
   std::uint64_t next_arrival(time now) noexcept;
   void on_timer(const core_ptr& core);
   void start(const core_ptr& core);
-  subject_entry& entry_of(const detail::check& c);
-  subject_entry& known_entry_of(const detail::check& c);
-  void update(const core_ptr& core, subject_entry& entry, orders& out);
-  void put(const core_ptr& core, subject_entry& entry, orders& out);
+  std::string_view line_of(const detail::check& c, std::string& room) const;
+  line_entry& entry_of(const detail::check& c, const queue_rules& rules);
+  std::vector<line_entry*> all_lines();
+  template <class F>
+  void for_joint_lines(const core_ptr& core, std::string_view subject, F f);
+  line_entry& known_entry_of(const detail::check& c);
+  void update(const core_ptr& core, line_entry& entry, orders& out);
+  void put(const core_ptr& core, line_entry& entry, orders& out);
   void take_answer(const core_ptr& core, reservation_request& request, orders& out);
   std::vector<request_ptr> take_to_start(const core_ptr& core, orders& out);
   void arm(const core_ptr& core);
@@ -104,19 +128,20 @@ class acquire_queue final {
   void returns_are_sent(const core_ptr& core);
 
   const queue_rules rules_;
+  const bool is_joint_;
   // False if a full queue may drop waiters: all of them have to be in it.
   const bool has_direct_checks_;
   reservation_returns returns_;
 
   mutable detail::light_mutex mutex_;
   // The mutex guards all members below.
-  // The keys are views of subject_entry::subject.
-  boost::unordered_flat_map<std::string_view, std::unique_ptr<subject_entry>, detail::key_hash>
+  // The keys are views of line_entry::name.
+  boost::unordered_flat_map<std::string_view, std::unique_ptr<line_entry>, detail::key_hash>
       entries_;
   // How many direct checks each subject has, by its hash.
   const detail::key_hash hash_;
   boost::unordered_flat_map<std::uint64_t, std::size_t> direct_;
-  detail::agenda<subject_entry> agenda_;
+  detail::agenda<line_entry> agenda_;
   detail::alarm alarm_;  // stopped once the context is gone
   known_cool_downs cool_downs_;
   std::uint64_t last_arrival_ = 0;    // see acquire_request::arrival

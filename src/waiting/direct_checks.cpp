@@ -67,8 +67,8 @@ void acquire_queue::count_off(const check& c) noexcept {
   if (--found->second == 0) direct_.erase(found);
 }
 
-void acquire_queue::tell_of_direct_checks(subject_entry& entry) const noexcept {
-  const auto found = direct_.find(hash_(entry.subject.view()));
+void acquire_queue::tell_of_direct_checks(line_entry& entry) const noexcept {
+  const auto found = direct_.find(hash_(entry.name.view()));
   entry.queue.set_direct_checks(found == direct_.end() ? 0 : found->second);
 }
 
@@ -99,9 +99,9 @@ bool acquire_queue::take_in(check& c) {
     if (alarm_.is_stopped()) return false;  // the context is gone: no handler will run
     const error_code failure = c.ec;
     const bool is_reserved = c.answer.allowed;
-    subject_entry* entry = nullptr;
+    line_entry* entry = nullptr;
     try {
-      entry = &entry_of(c);
+      entry = &entry_of(c, rules_);
       tell_of_direct_checks(*entry);
       is_done = has_left && (c.ec || is_result(c));
       if (is_done) {
@@ -130,7 +130,7 @@ bool acquire_queue::take_in(check& c) {
 
 /// Makes the check a waiter whose request has the store's answer; or, if its caller has left, only
 /// gives back what the store has reserved.
-void acquire_queue::let_wait(subject_entry& entry, check& c, std::optional<cancel_scope> cancelled,
+void acquire_queue::let_wait(line_entry& entry, check& c, std::optional<cancel_scope> cancelled,
                              orders& out) {
   auto& asked = detail::as<acquire_request>(c);
   const auto request = std::make_shared<reservation_request>(c, asked.max_wait);
@@ -162,7 +162,7 @@ request_ptr acquire_queue::successor_of(check& c) {
     made->cancelled = cancel_scope::any;
     made->queue = this;
     made->is_started = true;
-    entry_of(c).queue.expect_answer();
+    entry_of(c, rules_).queue.expect_answer();
     made->self = made;
     return made;
   } catch (const std::bad_alloc&) {

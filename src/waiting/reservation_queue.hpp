@@ -68,6 +68,10 @@ class reservation_queue final {
     ++forgotten_;
   }
 
+  /// That of a waiter; null if there is none.
+  std::shared_ptr<const detail::limiter_spec> limiter() const noexcept {
+    return waiting_.empty() ? nullptr : waiting_.begin()->caller->limiter;
+  }
   /// Called when the store closes, and again after each answer. Ends the waiters when no answer is
   /// due, so that the last reservation goes back first.
   void close(orders& out);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "check/give_back.hpp"
 #include "waiting/acquire_queue.hpp"
 #include "waiting/max_wait.hpp"
 
@@ -11,10 +12,8 @@ using detail::delivery;
 using std::chrono::microseconds;
 
 reservation_request::reservation_request(const check& caller, microseconds longest)
-    : check_of(std::shared_ptr(caller.limiter),
-               {caller.subject,
-                caller.timeout,
-                {.cost = detail::as<detail::acquire_request>(caller).cost, .max_wait = longest}}) {
+    : joint_check_of(std::shared_ptr(caller.limiter), detail::acquire_like(caller, longest)) {
+  timeout = caller.timeout;
   flight_of(*this).is_internal = true;
 }
 

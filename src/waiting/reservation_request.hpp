@@ -15,12 +15,12 @@ class acquire_queue;
 
 /// A queue's request to the store for a reservation, made for one waiter. Once the store has made
 /// the reservation, the object is the reservation, and may pass to another waiter.
-class reservation_request final : public detail::check_of<detail::acquire_request>,
+class reservation_request final : public detail::joint_check_of<detail::acquire_request>,
                                   public std::enable_shared_from_this<reservation_request> {
  public:
   using set_hook = waiter::set_hook;
 
-  /// With the subject and cost of the caller.
+  /// With the subjects and costs of the caller.
   reservation_request(const detail::check& caller, std::chrono::microseconds longest);
 
   void finish(detail::delivery how) override;

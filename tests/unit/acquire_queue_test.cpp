@@ -8,6 +8,7 @@
 #include <boost/test/unit_test.hpp>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "limiter/limiter_impl.hpp"
 #include "support/fake_check.hpp"
@@ -47,31 +48,27 @@ struct busy_limiter {
   }
 };
 
-/// A limiter whose queue remembers cool-downs of many subjects.
-struct cooling_queue {
+/// Cool-downs of many subjects.
+struct many_cool_downs {
   using clock = std::chrono::steady_clock;
-  // As many as a queue remembers.
+  // As many as a limiter remembers.
   static constexpr int most = 10'000;
 
-  const weir::test::core_ptr core = std::make_shared<weir::detail::limiter_impl>(
-      std::make_shared<weir::test::null_store>(), "r",
-      weir::tiers(weir::token_bucket{.capacity = 10, .refill = weir::per_second(1)}),
-      weir::limiter_options{.cool_downs = true});
+  weir::waiting::known_cool_downs known;
   int named = 0;
 
   std::string cool_down(std::chrono::microseconds pause) {
     std::string subject = std::to_string(++named);
-    weir::detail::impl_of(*core).queue->cool_down(core, subject, pause);
+    const auto now = clock::now();
+    known.note(subject, now + pause, now, 100ms);
     return subject;
   }
   void cool_down_many(int count, std::chrono::microseconds pause) {
     for (int i = 0; i < count; ++i) cool_down(pause);
   }
-  bool remembers(const std::string& subject) const {
-    return core->cool_down_until(subject) > clock::now();
-  }
-  bool knows_of(const std::string& subject) const {
-    return core->cool_down_until(subject) != clock::time_point{};
+  bool remembers(const std::string& subject) const { return known.until(subject) > clock::now(); }
+  bool knows_of(std::string_view subject) const {
+    return known.until(subject) != clock::time_point{};
   }
 };
 
@@ -95,15 +92,16 @@ BOOST_AUTO_TEST_CASE(a_subject_of_the_same_hash_has_a_cool_down_of_its_own) {
                                  weir::detail::subject_hash(victim) ^ 16 ^ 0xa0761d6478bd642fu};
   const std::string_view other(reinterpret_cast<const char*>(words), sizeof(words));
   BOOST_REQUIRE(weir::detail::subject_hash(other) == weir::detail::subject_hash(victim));
-  cooling_queue q;
-  weir::detail::impl_of(*q.core).queue->cool_down(q.core, other, 1h);
-  BOOST_TEST(q.knows_of(std::string(other)));
-  BOOST_TEST(!q.knows_of(std::string(victim)));
+  many_cool_downs all;
+  const auto now = many_cool_downs::clock::now();
+  all.known.note(other, now + 1h, now, 100ms);
+  BOOST_TEST(all.knows_of(other));
+  BOOST_TEST(!all.knows_of(victim));
 }
 
 // Once it was full, the cool-downs of further subjects would be forgotten for ever.
 BOOST_AUTO_TEST_CASE(a_full_table_of_cool_downs_takes_others_when_some_have_ended) {
-  cooling_queue l;
+  many_cool_downs l;
   const std::string long_one = l.cool_down(1h);
   l.cool_down_many(l.most - 1, 0us);
   const std::string next = l.cool_down(1h);
@@ -119,13 +117,14 @@ BOOST_AUTO_TEST_CASE(a_full_table_of_cool_downs_takes_others_when_some_have_ende
 BOOST_AUTO_TEST_CASE(a_full_table_of_cool_downs_is_searched_once_a_second) {
   bool in_time = false, is_remembered = false;
   while (!in_time) {
-    cooling_queue l;
+    many_cool_downs l;
     l.cool_down_many(l.most, 0us);
-    const auto begin = cooling_queue::clock::now();
+    const auto begin = many_cool_downs::clock::now();
     BOOST_TEST_REQUIRE(l.remembers(l.cool_down(1h)));
     l.cool_down_many(l.most - 1, 0us);
     is_remembered = l.knows_of(l.cool_down(1h));
-    in_time = cooling_queue::clock::now() < begin + 1s;  // else the machine stood still: once more
+    in_time = many_cool_downs::clock::now() <
+              begin + 1s;  // else the machine stood still: once more
   }
   BOOST_TEST(!is_remembered);
 }
@@ -180,7 +179,7 @@ BOOST_AUTO_TEST_CASE(a_closing_store_stays_until_it_has_all_reservations_back) {
         if (c.kind != weir::detail::check_kind::give_back) return;
         BOOST_TEST(!is_alive.expired());
         if (++returned == 1) {  // as another thread would
-          weir::detail::impl_of(*core.lock()).queue->close(core.lock(), std::move(keep_alive));
+          weir::detail::impl_of(*core.lock()).queue->close(std::move(keep_alive));
         }
       }));
   const weir::limiter limiter{store, "r", weir::gcra{.rate = weir::per_hour(1), .burst = 1}};

@@ -154,13 +154,13 @@ BOOST_AUTO_TEST_CASE(a_request_that_need_not_wait_is_the_callers_own_check) {
   auto& a = s.acquire("a");
   auto& b = s.acquire("a");
   BOOST_TEST(s.held->has_direct_check());
-  BOOST_TEST(s.queue().subjects() == 1u);
+  BOOST_TEST(s.queue().lines() == 1u);
   s.reserve(0us);
   BOOST_TEST((a.may_go() && b.ended == 0));
   BOOST_TEST(s.held->has_direct_check());
   s.reserve(0us);
   BOOST_TEST(b.may_go());
-  BOOST_TEST(s.queue().subjects() == 0u);
+  BOOST_TEST(s.queue().lines() == 0u);
 }
 
 // Each went back as its answer came, with all later ones behind it, and the store took little back.
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(direct_checks_count_as_waiters) {
   BOOST_TEST(other.may_go());
   s.reserve(0us);
   BOOST_TEST(d.may_go());
-  BOOST_TEST(s.queue().subjects() == 0u);
+  BOOST_TEST(s.queue().lines() == 0u);
 }
 
 // The last one is in the queue before the second one.
@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(what_a_cancelled_direct_check_has_reserved_goes_back) {
   BOOST_TEST_REQUIRE(s.held->held.size() == 1u);
   s.reserve(1h);
   BOOST_TEST(s.held->returned == 1);
-  BOOST_TEST(s.queue().subjects() == 0u);
+  BOOST_TEST(s.queue().lines() == 0u);
 }
 
 // Each reservation goes back whole only if none stands behind it.
@@ -252,7 +252,7 @@ BOOST_AUTO_TEST_CASE(nothing_goes_back_before_the_direct_checks_are_answered) {
   s.cancel(b);
   s.reserve(2h);
   BOOST_TEST(s.held->returned == 2);
-  BOOST_TEST(s.queue().subjects() == 0u);
+  BOOST_TEST(s.queue().lines() == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(a_closing_store_gives_nothing_back_before_the_direct_checks_are_answered) {
@@ -260,7 +260,7 @@ BOOST_AUTO_TEST_CASE(a_closing_store_gives_nothing_back_before_the_direct_checks
   auto& a = s.acquire("a");
   auto& b = s.acquire("a");
   s.reserve(1h);
-  s.queue().close(s.core, nullptr);
+  s.queue().close(nullptr);
   s.poll();
   BOOST_TEST(s.held->returned == 0);
   s.held->reserve(2h);
@@ -277,7 +277,7 @@ BOOST_AUTO_TEST_CASE(a_direct_check_that_was_not_sent_leaves_nothing) {
     s.cancel(a, how);
     BOOST_TEST(a.has(asio::error::operation_aborted));
     BOOST_TEST(s.held->held.empty());
-    BOOST_TEST(s.queue().subjects() == 0u);
+    BOOST_TEST(s.queue().lines() == 0u);
   }
 }
 
@@ -308,7 +308,7 @@ BOOST_AUTO_TEST_CASE(a_direct_check_that_is_cancelled_too_late_does_not_begin_to
     BOOST_TEST(a.ended == 1);
     BOOST_TEST(a.may_go() == (delay == 0us));
     BOOST_TEST(s.held->returned == (delay == 0us ? 0 : 1));
-    BOOST_TEST(s.queue().subjects() == 0u);
+    BOOST_TEST(s.queue().lines() == 0u);
   }
 }
 
@@ -346,7 +346,7 @@ BOOST_AUTO_TEST_CASE(a_closing_store_stays_until_its_direct_checks_are_answered)
   auto& b = s.acquire("a");
   std::shared_ptr<void> keep_alive = std::make_shared<int>();
   const std::weak_ptr<void> is_alive = keep_alive;
-  s.queue().close(s.core, std::move(keep_alive));
+  s.queue().close(std::move(keep_alive));
   s.reserve(0us);
   BOOST_TEST(a.may_go());
   BOOST_TEST(!is_alive.expired());

@@ -5,7 +5,7 @@
 #include "support/limiter_fixture.hpp"
 #include "weir/weir.hpp"
 
-namespace cool_downs_of_sleepers_test {
+namespace joint_cool_downs_test {
 namespace {
 
 using namespace std::chrono_literals;
@@ -40,7 +40,7 @@ struct fixture : weir::test::limiter_fixture {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_SUITE(cool_downs_of_sleepers_suite, fixture)
+BOOST_FIXTURE_TEST_SUITE(joint_cool_downs_suite, fixture)
 
 // It was told only when its reservation was due, which then could not be given back.
 BOOST_AUTO_TEST_CASE(acquire_all_is_refused_at_once_when_a_longer_cool_down_begins) {
@@ -101,4 +101,4 @@ BOOST_AUTO_TEST_CASE(a_reservation_that_a_cool_down_refuses_is_given_back) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace cool_downs_of_sleepers_test
+}  // namespace joint_cool_downs_test
