@@ -224,27 +224,21 @@ inline constexpr detail::joint_function<detail::joint_start<detail::record_reque
 /// time has come. With a single claim this is limiter::acquire() with a priority of 0; the text
 /// below is about several claims.
 ///
-/// If that time lies beyond joint_acquire_options::max_wait, the call is refused at once and
-/// nothing is reserved. The waiters have no priorities. While the store is away, the call to the
-/// store is not repeated. If on_failure::fallback decides, nothing is reserved: the call is counted
-/// now or refused, as by record_all().
-///
-/// If a cool-down begins that covers the reservation, or the reservation of an earlier caller, and
-/// this process knows of the cool-down, the library asks the store for another reservation. If that
-/// request fails, acquire_all() ends with its error, or as limiter_options::on_failure says.
+/// Waiting is as for limiter::acquire(), among the callers with the same claims and costs, and by
+/// the options of the first limiter. The waiters have no priorities. If on_failure::fallback
+/// decides, nothing is reserved: the call is counted now or refused, as by record_all().
 ///
 /// The arguments are those of record_all(), with joint_acquire_options. `max_wait`: microseconds, 0
-/// to 31 days. `timeout`: the deadline of the call to the store, not of the wait.
+/// to 31 days. `timeout`: the deadline of one call to the store, not of the wait.
 ///
 /// **Handler signature.** `void(error_code, decision)`.
 ///
 /// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cost_exceeds_limit`,
 /// `cannot_combine`, `joint_not_supported`, `cannot_wait` (a limiter has count_refused),
-/// `overloaded` (also if 100,000 callers of this store wait already), operation_aborted, and the
-/// store errors of `limiter`.
+/// `overloaded` (also if max_waiting callers with the same claims wait already), operation_aborted,
+/// and the store errors of `limiter`.
 ///
-/// **Cancellation.** As for limiter::acquire(), but a reservation also waits for answers to other
-/// callers whose keys have the same hash tag. `total` cancels nothing once a reservation was made.
+/// **Cancellation.** As for limiter::acquire().
 ///
 /// **Thread safety** is as for `limiter`. **Object lifetime** is as for record_all().
 inline constexpr detail::joint_function<detail::joint_start<detail::acquire_request>> acquire_all{};
