@@ -5,6 +5,18 @@
 
 // How a bucket gives back and charges; meter_settle.lua does the same.
 namespace weir::policies {
+namespace {
+
+/// Reservations ahead of a bucket with fewer units in use. A clock behind is read as `written`, so
+/// less time is known to have passed: at that time the bucket is full.
+reservations_ahead fewer_ahead(const meter& of, const meter::state& s, instant last_turn,
+                               instant has_passed) noexcept {
+  if (last_turn <= has_passed) return {};
+  const instant full = std::max<instant>(1, of.own_time({s.whole, s.part}));
+  return {std::min(has_passed, full), last_turn};
+}
+
+}  // namespace
 
 void meter::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
   // If the clock was set back, the receipt's times are not this clock's.
@@ -21,21 +33,14 @@ void meter::give_back(state& s, instant clock, const ticket& t, units cost) cons
   } else if (!spaced_) {
     release(seen, t, time_of(cost), has_passed);
   }
-  if (seen == found) return;
-  // A clock behind is read as `written`. Of a bucket with fewer units in use, less time is known to
-  // have passed: at that time it is full.
-  if (seen.ahead.turn > 0) {
-    const instant least = std::max<instant>(1, difference(seen, tolerance_));
-    seen.ahead.written = std::min(seen.ahead.written, least);
-  }
-  s = matters_until(seen) + grace <= clock ? state{} : seen;
+  if (seen != found) s = matters_until(seen) + grace <= clock ? state{} : seen;
 }
 
 /// Undoes the last request: restores the state before it, less what was given back of other
 /// requests since. If that state is not known, subtracts the cost.
 void meter::undo(state& s, const ticket& t, const state& step, instant has_passed) const noexcept {
   state rest = minus(s, step);
-  instant last_turn = s.ahead.turn;
+  instant last_turn = s.ahead.turn, written = 0;
   state before;
   if (t.found.size() == reply_width && restore(t.found, before)) {
     before.whole -= s.returned - t.left.returned;
@@ -43,6 +48,8 @@ void meter::undo(state& s, const ticket& t, const state& step, instant has_passe
     if (!later(before, s)) {
       rest = before;
       last_turn = before.ahead.turn;
+      // Exact only if nothing else was given back since.
+      if (s.returned == t.left.returned) written = before.ahead.written;
     }
   }
   // The exact last turn may lie up to a microsecond before.
@@ -51,7 +58,8 @@ void meter::undo(state& s, const ticket& t, const state& step, instant has_passe
   if (!later(s, rest)) return;  // after a charge, the last turn may be later by a part
   s.whole = rest.whole;
   s.part = rest.part;
-  s.ahead = reservations_ahead{has_passed, last_turn}.after(has_passed);
+  s.ahead = fewer_ahead(*this, s, last_turn, has_passed);
+  if (s.ahead.turn > 0 && written > 0) s.ahead.written = std::min(written, has_passed);
 }
 
 /// When the request would end if nothing had come before it.
@@ -59,7 +67,7 @@ meter::state meter::end_alone(const ticket& t, const state& step) const noexcept
   const state left{t.left.whole, t.left.part};
   const state end = plus({t.counted}, step);
   // A reservation's turn is rounded up.
-  return later(end, left) ? plus(earliest(t.counted), step) : end;
+  return later(end, left) || !t.found.empty() ? plus(earliest(t.counted), step) : end;
 }
 
 /// Gives back the part of any other request that no later request needs. The request ends where it
@@ -82,7 +90,7 @@ void meter::release(state& s, const ticket& t, const state& step,
   s.returned = add_up_to(s.returned, rounded_up(back), max_exact);
   s.whole = rest.whole;
   s.part = rest.part;
-  s.ahead = s.ahead.after(has_passed);
+  s.ahead = fewer_ahead(*this, s, s.ahead.turn, has_passed);
 }
 
 void meter::charge(state& s, instant clock, units cost) const noexcept {

@@ -49,12 +49,15 @@ local function give_back(key, ticket)
   if early_by(tat, part, written) > burst or up(tat, part) <= passed then return end
   local since = returned - known
   if since < 0 or returned == no_limit then return end
+  local found_written = 0
   if tat + since == left and part == left_part and not (ticket.spaced and since > 0) then
     -- The last request: restores the state before. If that is not known, subtracts the cost.
     local rest, rest_part = tat - step, part - step_part
     if rest_part < 0 then rest, rest_part = rest - 1, rest_part + parts end
     if ticket[8] and not later(ticket[4] - since, ticket[5], tat, part) then
       rest, rest_part, last_turn = ticket[4] - since, ticket[5], ticket[7]
+      -- Exact only if nothing else was given back since.
+      if since == 0 then found_written = ticket[6] end
     end
     local least = math.max(passed, last_turn)
     if least > up(rest, rest_part) then rest, rest_part = least, 0 end
@@ -66,7 +69,7 @@ local function give_back(key, ticket)
     if later(left, left_part, tat + since, part) then return end
     local back, back_part = left - since, left_part
     local alone, alone_part = ticket.counted + step, step_part
-    if parts > 1 and later(alone, alone_part, left, left_part) then
+    if parts > 1 and (ticket[4] or later(alone, alone_part, left, left_part)) then
       -- A reservation's turn is rounded up (meter::end_alone).
       alone, alone_part = alone - 1, alone_part + 1
       if alone_part >= parts then alone, alone_part = alone + 1, alone_part - parts end
@@ -83,10 +86,11 @@ local function give_back(key, ticket)
   else
     return
   end
-  -- A clock behind is read as that time. Of a bucket with fewer units in use, less time is known to
-  -- have passed: at that time it is full.
   if last_turn > passed then
-    passed = math.max(1, math.min(passed, clock + early_by(tat, part, 0)))
+    -- A clock behind is read as that time. Of a bucket with fewer units in use, less time is known
+    -- to have passed: at that time it is full.
+    local full = math.max(1, clock + early_by(tat, part, 0))
+    passed = math.min(passed, found_written > 0 and found_written or full)
   end
   store(key, tat, part, passed, last_turn, returned, upto)
 end
