@@ -92,7 +92,8 @@ bool connection_core::greet(time now, instant clock) {
     }
     if (step_ != step::over) continue;
     become_ready(now);
-    pipeline_.connected(max_value_);
+    pipeline_.connected(max_value_,
+                        std::chrono::duration_cast<std::chrono::microseconds>(now - greeted_));
     clock_asked_ = now;
     watch(now);
     return true;

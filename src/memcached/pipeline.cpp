@@ -27,7 +27,8 @@ pipeline::pipeline(const memcached_options& o, std::uint32_t seed)
     : pending_checks(o),
       batch_(clock_guard::most_between_clients(o.max_clock_skew)),
       guard_(o.max_clock_skew),
-      random_(seed) {}
+      random_(seed),
+      window_(o.timeout / 2, most_under_way, seed, most_under_way) {}
 
 /// Calls f(line) for each line; f may end it.
 template <class F>
@@ -128,6 +129,7 @@ void pipeline::expire(time now, time::duration late) {
     });
   }
   if (connected_) end_pauses(now);
+  if (now >= opens_at_) hold(now);
 }
 
 /// Goes on with the lines whose pause is over.
@@ -144,14 +146,17 @@ void pipeline::fail_waiting(error e) {
 
 // ---- the connection
 
-void pipeline::connected(std::size_t max_value) {
+void pipeline::connected(std::size_t max_value, std::chrono::microseconds round_trip) {
   begin_connection();
+  window_.reset(round_trip);
+  may_read_ = true;
   max_value_ = max_value;
   ping_wanted_ = clock_wanted_ = served_ = false;
 }
 
 void pipeline::disconnected(error reason, std::size_t sent, time now) {
   connected_ = false;
+  opens_at_ = time::max();
   for (; !calls_.empty(); calls_.pop_front()) {
     const call& c = calls_.front();
     const bool in_write = calls_.size() <= staged_;
@@ -194,31 +199,39 @@ void pipeline::compare_clock(std::int64_t seconds, policies::instant clock,
 bool pipeline::wants_write() const noexcept {
   if (!connected_ || writing_) return false;
   if (ping_wanted_ || clock_wanted_ || !stores_.empty()) return true;
-  if (calls_.empty() && !late_.empty()) return true;
-  return calls_.size() < most_under_way && !(urgent_.empty() && ready_.empty());
+  return !urgent_.empty() || (may_read_ && !(ready_.empty() && late_.empty()));
 }
 
 void pipeline::stage(call::command what, line* of, time now) {
   calls_.push_back({what, of, out_.size(), now});
   ++staged_;
+  if (of == nullptr) return;
+  const check_list& checks = what == call::command::get ? of->waiting : of->sent;
+  // A check waits for two replies, one after the other.
+  const auto timeout = checks.empty() ? timeout_ : timeout_of(checks.front(), timeout_);
+  window_.sent(1, timeout / 2, now);
 }
 
 /// True if all checks of the line would probably be answered too late: they would count for nobody,
-/// and take the room of checks that have time. A check needs one reply or two; half a reply is
-/// added in case replies get slower.
+/// and take the room of checks that have time. A check needs one reply or two.
 bool pipeline::comes_too_late(const line& l, time now) const noexcept {
-  const int half_replies = l.was_unchanged ? 3 : 5;
-  return l.latest < now + half_replies * usual_reply_ / 2;
+  return l.latest < now + (l.was_unchanged ? 1 : 2) * window_.expected(lines_.size());
+}
+
+/// How many more lines may be read.
+std::size_t pipeline::room(time now) const noexcept {
+  return std::min(window_.room(now), most_under_way - std::min(most_under_way, calls_.size()));
+}
+
+/// Notes whether a pause of the window holds the ready lines back.
+void pipeline::hold(time now) noexcept {
+  may_read_ = now >= window_.opens_at();
+  opens_at_ = may_read_ ? time::max() : window_.opens_at();
 }
 
 void pipeline::stage_get(line& l, time now) {
   l.place.unlink();
   if (l.waiting.empty()) return advance(l);
-  if (!calls_.empty() && comes_too_late(l, now)) {
-    l.at = phase::late;
-    late_.push_back(l);
-    return;
-  }
   write_get(out_, wire_key(l.key));
   ++l.reads;
   l.at = phase::reading;
@@ -238,16 +251,32 @@ void pipeline::stage_store(line& l, time now) {
   stage(call::command::store, &l, now);
 }
 
+/// Reads ready lines, as far as there is room, and puts those aside that would be answered late.
+void pipeline::stage_ready(time now) {
+  // Replies have become faster.
+  if (!late_.empty() && !comes_too_late(late_.back(), now)) {
+    while (!late_.empty()) make_ready(late_.front());
+  }
+  const std::size_t most = calls_.size() + room(now);
+  while (!ready_.empty() && calls_.size() < most && out_.size() < full_write) {
+    line& l = ready_.front();
+    if (l.waiting.empty() || !comes_too_late(l, now)) {
+      stage_get(l, now);
+    } else {
+      l.place.unlink();
+      l.at = phase::late;
+      late_.push_back(l);
+    }
+  }
+  // No reply is due that could show whether the server is still as slow: one line is read anyway.
+  while (window_.is_idle() && calls_.size() < most && !late_.empty()) stage_get(late_.back(), now);
+}
+
 const std::string& pipeline::next_write(time now) {
   if (!wants_write()) return nothing;
   out_.clear();
   if (out_.capacity() > large_buffer) std::string().swap(out_);
   staged_ = 0;
-  if (calls_.empty()) {
-    // Replies took long behind other requests, or in a server that may be fast again.
-    usual_reply_ = {};
-    while (!late_.empty()) make_ready(late_.front());
-  }
   if (std::exchange(ping_wanted_, false)) {
     write_noop(out_);
     stage(call::command::ping, nullptr, now);
@@ -257,11 +286,11 @@ const std::string& pipeline::next_write(time now) {
     stage(call::command::clock, nullptr, now);
   }
   while (!stores_.empty() && out_.size() < full_write) stage_store(stores_.front(), now);
-  for (line_list* list : {&urgent_, &ready_}) {
-    while (!list->empty() && out_.size() < full_write && calls_.size() < most_under_way) {
-      stage_get(list->front(), now);
-    }
-  }
+  while (!urgent_.empty() && out_.size() < full_write) stage_get(urgent_.front(), now);
+  stage_ready(now);
+  // With no request under way, no reply would set this later.
+  may_read_ = window_.is_idle() || (staged_ > 0 && room(now) > 0);
+  if (window_.is_idle()) hold(now);
   writing_ = !out_.empty();
   return out_;
 }

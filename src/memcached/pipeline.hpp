@@ -12,6 +12,7 @@
 #include "base/agenda.hpp"
 #include "check/check_list.hpp"
 #include "link/pending_checks.hpp"
+#include "link/send_window.hpp"
 #include "memcached/check_batch.hpp"
 #include "memcached/clock_guard.hpp"
 #include "memcached/meta_reader.hpp"
@@ -52,7 +53,7 @@ class pipeline : public detail::pending_checks {
   // For the connection.
 
   /// The connection serves; the server takes values up to `max_value`.
-  void connected(std::size_t max_value);
+  void connected(std::size_t max_value, std::chrono::microseconds round_trip = {});
   /// As in redis::pipeline: `sent` bytes of the write in progress were sent. Checks whose store was
   /// sent fail with `reason`; the others wait for the next connection.
   void disconnected(error reason, std::size_t sent, time now);
@@ -84,7 +85,7 @@ class pipeline : public detail::pending_checks {
   void end();
 
   // For the timer.
-  time wakeup() const noexcept { return std::min(wheel_.next(), next_retry()); }
+  time wakeup() const noexcept { return std::min({wheel_.next(), next_retry(), opens_at_}); }
   /// `late`: how long the process stood still, at least.
   void expire(time now, time::duration late = {});
 
@@ -152,6 +153,9 @@ class pipeline : public detail::pending_checks {
   time next_retry() const noexcept { return connected_ ? retries_.next() : time::max(); }
 
   bool comes_too_late(const line& l, time now) const noexcept;
+  std::size_t room(time now) const noexcept;
+  void hold(time now) noexcept;
+  void stage_ready(time now);
   void stage_get(line& l, time now);
   void stage_store(line& l, time now);
   void stage(call::command what, line* of, time now);
@@ -178,13 +182,15 @@ class pipeline : public detail::pending_checks {
   line_list stores_;  // to_store
   line_list urgent_;  // ready, with renewals or leaves: read before all others
   line_list ready_;
-  line_list late_;                // would be answered too late: wait until no request is under way
+  line_list late_;                // would be answered too late
   detail::agenda<line> retries_;  // pausing
 
   std::deque<call> calls_;  // each is due a reply
   std::size_t staged_ = 0;  // how many at the end of calls_ are in the write in progress
   std::string out_;
-  std::chrono::microseconds usual_reply_{0};  // how long requests for keys take lately
+  detail::send_window window_;  // of requests for keys
+  bool may_read_ = true;        // false: ready lines have to wait for a reply, or for:
+  time opens_at_ = time::max();
 
   bool writing_ = false;
   bool ping_wanted_ = false;

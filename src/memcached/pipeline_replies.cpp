@@ -39,8 +39,10 @@ bool pipeline::answer(const meta_reply& reply, time now, policies::instant clock
   const call c = calls_.front();
   note_answer(c.sent, now);
   if (c.of != nullptr) {
-    const auto took = std::chrono::duration_cast<std::chrono::microseconds>(now - c.sent);
-    usual_reply_ += (took - usual_reply_) / 8;
+    using kind = meta_reply::kind;
+    const bool ran = reply.what != kind::server_error && reply.what != kind::client_error;
+    window_.answered(1, c.sent, ran, !ready_.empty(), now);
+    hold(now);
   }
   using kind = meta_reply::kind;
   switch (c.what) {

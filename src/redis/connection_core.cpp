@@ -7,20 +7,21 @@
 namespace weir::redis {
 namespace {
 
-pipeline::options pipeline_options(const redis_options& o) {
+pipeline::options pipeline_options(const redis_options& o, std::uint32_t seed) {
   return {.max_pending = std::max<std::size_t>(1, o.max_pending),
           .max_keys_per_call = o.max_keys_per_call,
           .timeout = o.timeout,
           .breaker_failures = o.breaker_failures,
           .breaker_pause = o.breaker_pause,
           .in_cluster = !o.cluster_seeds.empty(),
-          .host = o.cluster_seeds.empty() ? std::string() : o.host};
+          .host = o.cluster_seeds.empty() ? std::string() : o.host,
+          .seed = seed};
 }
 
 }  // namespace
 
 connection_core::connection_core(const redis_options& options, std::uint32_t seed)
-    : connection_life(options, seed, pipeline_options(options)),
+    : connection_life(options, seed, pipeline_options(options, seed)),
       login_{options.username, options.password},
       reader_(options.cluster_seeds.empty() ? reply_limits{} : slot_map_limits) {}
 

@@ -30,7 +30,7 @@ void pipeline::submit_unserved(check& c, time now) {
 
 /// All waiting checks have to wait for a reply, but a new one with this deadline may be sent.
 void pipeline::look_for_room(time deadline, time now) {
-  if (window_.room() > 0) may_send_ = deadline >= expected_answer(now);
+  if (window_.room(now) > 0) may_send_ = deadline >= expected_answer(now);
 }
 
 void pipeline::expire(time now, time::duration late) {
@@ -39,6 +39,7 @@ void pipeline::expire(time now, time::duration late) {
   }
   expire_checks(now, calls_.empty() && !writing_, late);
   if (now >= paused_until_) end_pause(now);
+  if (now >= opens_at_) hold(now);
 }
 
 void pipeline::connected(const script_set& known, std::chrono::microseconds round_trip) {
@@ -49,8 +50,8 @@ void pipeline::connected(const script_set& known, std::chrono::microseconds roun
   wanted_ &= wants_map;
   blocked_ &= redirects;
   is_replica_ = served_ = false;
-  paused_until_ = time::max();
-  window_.reset(round_trip);
+  paused_until_ = opens_at_ = time::max();
+  window_.reset(round_trip, first_keys_);
   may_send_ = true;
 }
 
@@ -66,6 +67,7 @@ void pipeline::refused(error reason) {
 
 void pipeline::disconnected(error reason, std::size_t sent, time now) {
   connected_ = false;
+  opens_at_ = time::max();
   while (!calls_.empty()) {
     script_call& c = calls_.front();
     const bool in_write = calls_.size() <= staged_;

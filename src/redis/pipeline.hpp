@@ -11,13 +11,13 @@
 
 #include "check/check_list.hpp"
 #include "link/pending_checks.hpp"
+#include "link/send_window.hpp"
 #include "redis/resp/resp_reader.hpp"
 #include "redis/resp/resp_writer.hpp"
 #include "redis/script/call_writer.hpp"
 #include "redis/script/coalescer.hpp"
 #include "redis/script/script_call.hpp"
 #include "redis/script/scripts.hpp"
-#include "redis/send_window.hpp"
 #include "redis/slot_map.hpp"
 
 namespace weir::redis {
@@ -47,13 +47,14 @@ class pipeline : public detail::pending_checks {
     std::chrono::microseconds breaker_pause = std::chrono::milliseconds{500};
     bool in_cluster = false;  ///< the server is a node of a Redis Cluster
     std::string host = {};    ///< in a cluster: the host of a node that names none
+    std::uint32_t seed = 1;   ///< of the pauses
   };
 
   explicit pipeline(const options& o)
       : pending_checks(o),
         options_(o),
         coalescer_(o.max_keys_per_call),
-        window_(o.timeout, coalescer_.full_write()) {}
+        window_(o.timeout, coalescer_.full_write(), o.seed) {}
 
   // For callers.
 
@@ -66,6 +67,9 @@ class pipeline : public detail::pending_checks {
   void submit(detail::check& c, time now);
 
   // For the connection.
+
+  /// From now on, so many keys may be under way on a new connection; usually one. For tests.
+  void begin_with(std::size_t keys) noexcept { first_keys_ = keys; }
 
   /// The handshake is complete; a reply in it took `round_trip` (zero: unknown). A script that is
   /// not `known` goes as text with the first call that needs it.
@@ -153,7 +157,7 @@ class pipeline : public detail::pending_checks {
   // For the timer.
 
   /// When to call expire(); time::max(): never.
-  time wakeup() const noexcept { return std::min(wheel_.next(), paused_until_); }
+  time wakeup() const noexcept { return std::min({wheel_.next(), paused_until_, opens_at_}); }
   /// `late`: how long the process stood still, at least.
   void expire(time now, time::duration late = {});
 
@@ -183,6 +187,7 @@ class pipeline : public detail::pending_checks {
   void requeue(script_call& c);
   bool comes_back_too_late(const detail::check& c, time now) const noexcept;
   void end_pause(time now);
+  void hold(time now);
   void wait_again(script_call& c);
   void note_asking(const reply_view& reply, error e);
   bool redirect(script_call& c, const reply_view& reply, error e);
@@ -212,8 +217,10 @@ class pipeline : public detail::pending_checks {
 
   options options_;
   coalescer coalescer_;
-  send_window window_;
-  bool may_send_ = true;  // false: waiting checks have to wait for a reply
+  detail::send_window window_;
+  std::size_t first_keys_ = 1;
+  bool may_send_ = true;  // false: waiting checks have to wait for a reply, or for:
+  time opens_at_ = time::max();
 
   detail::check_list urgent_;  // renewals and leaves: sent before all others
   detail::check_list waiting_;

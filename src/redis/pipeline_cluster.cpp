@@ -22,7 +22,7 @@ void pipeline::resume(check_list&& checks, time now) {
       passed_over_.splice(passed_over_.end(), waiting_, std::prev(waiting_.end()));
     }
   }
-  if (!may_send_ && window_.room() > 0) may_send_ = true;
+  if (!may_send_ && window_.room(now) > 0) may_send_ = true;
 }
 
 void pipeline::take_redirected(std::vector<redirected_checks>& out) {

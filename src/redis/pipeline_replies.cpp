@@ -7,8 +7,8 @@
 namespace weir::redis {
 
 void pipeline::heard(const script_call& c, bool ran, time now) {
-  if (!c.keys.empty()) window_.answered(c.weight(), c.sent, c.sent_alone, ran, now);
-  may_send_ = true;
+  if (!c.keys.empty()) window_.answered(c.weight(), c.sent, ran, has_waiting(), now);
+  hold(now);
   note_answer(c.sent, now);
 }
 

@@ -8,6 +8,7 @@ namespace {
 
 using detail::check;
 using detail::check_stage;
+using detail::timeout_of;
 
 constexpr std::size_t large_buffer = 1024 * 1024;
 const std::string nothing;
@@ -33,7 +34,7 @@ void pipeline::stage(script_call& c, time now) {
   writer_.write(out_, c);
   c.end = out_.size();
   c.sent = now;
-  c.sent_alone = window_.sent(c.weight(), now);
+  window_.sent(c.weight(), timeout_of(c.keys.front().checks.front(), timeout_), now);
   for (call_key& key : c.keys) {
     for (check& waiting : key.checks) {
       flight_of(waiting).stage = check_stage::sent;
@@ -60,7 +61,8 @@ const std::string& pipeline::next_write(time now) {
     }
     waiting_.swap(again_);  // checks that come back before the next write go first in it
     // With no call in flight, no reply would set this later.
-    may_send_ = window_.is_idle() || (!out_.empty() && window_.room() > 0);
+    may_send_ = window_.is_idle() || (!out_.empty() && window_.room(now) > 0);
+    if (window_.is_idle()) hold(now);
   }
   writing_ = !out_.empty();
   return out_;
@@ -70,12 +72,18 @@ const std::string& pipeline::next_write(time now) {
 call_list& pipeline::pack(time now) {
   again_.splice(again_.end(), waiting_);
   // A closing connection sends all give-backs.
-  const coalescer::quota q{.keys = window_.room(),
+  const coalescer::quota q{.keys = window_.room(now),
                            .reachable = closed_ ? time::min() : expected_answer(now)};
   call_list& calls = coalescer_.pack(urgent_, again_, q, passed_over_);
-  if (!calls.empty() || !window_.is_idle()) return calls;
+  if (!calls.empty() || !window_.is_idle() || q.keys == 0) return calls;
   // No reply is due that could show whether the server is still as slow: one check is sent anyway.
   return coalescer_.pack(urgent_, again_, {.keys = 1}, passed_over_);
+}
+
+/// Notes whether the pause of the window holds all waiting checks back.
+void pipeline::hold(time now) {
+  may_send_ = now >= window_.opens_at();
+  opens_at_ = may_send_ ? time::max() : window_.opens_at();
 }
 
 void pipeline::write_done() {

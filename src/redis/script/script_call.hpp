@@ -50,7 +50,6 @@ struct call_notes {
 
   command what = command::ping;
   detail::check_kind kind{};  // of the checks of a request
-  bool sent_alone = false;    // no other call was in flight
   bool asks = false;          // goes right behind ASKING
   bool has_text = false;      // carries the text of its script
   bool was_put_off = false;   // `sent` was moved on, because the process stood still
