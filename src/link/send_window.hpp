@@ -55,6 +55,7 @@ class send_window {
     in_round_ = time_in_round_ = 0;
     cut_for_ = {};
     same_ = 0;
+    was_fast_ = false;
   }
 
   bool is_idle() const noexcept { return due_ == 0; }
@@ -79,7 +80,10 @@ class send_window {
     due_ -= keys;
     if (due_ == 0) idle_since_ = now;
     const duration idle = idle_answer();
-    if (took <= idle) fast_at_ = now;
+    if (took <= idle) {
+      fast_at_ = now;
+      was_fast_ = true;
+    }
     if (full_at_ < sent) return;
     const duration good = std::max(idle, usual_timeout_ / 4);
     const duration enough = due_ == 0 ? good : idle;
@@ -152,8 +156,11 @@ class send_window {
     if (mean <= static_cast<double>(most.count()) && !never_fast) return;
     fast_at_ = now;
     const double part = static_cast<double>(good.count()) / mean;
+    // A server that was fast has stood still for once: that is no reason for pauses.
+    const double least = was_fast_ ? 1.0 : smallest_bound;
     bound_ = never_fast ? std::max(1.0, std::min(0.5, part) * bound_)
-                        : std::max(smallest_bound, part * bound_);
+                        : std::max(least, part * bound_);
+    was_fast_ = false;
     cut_at_ = now;
     cut_for_ = duration(static_cast<duration::rep>(mean));
   }
@@ -195,6 +202,7 @@ class send_window {
   time cut_at_{};           // when the bound shrank last
   time full_at_{};          // when half of the bound was in use last
   time fast_at_{};          // when an answer came last as from an idle server
+  bool was_fast_ = false;   // an answer came so since the bound shrank last
   time idle_since_{};
   time opens_at_{};
   // Of the answers since the last judgement to calls that were sent since the bound shrank:

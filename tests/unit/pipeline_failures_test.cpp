@@ -133,7 +133,7 @@ BOOST_FIXTURE_TEST_CASE(a_loading_or_busy_server_is_asked_again_after_a_pause, c
 BOOST_FIXTURE_TEST_CASE(a_check_that_came_back_is_not_sent_again_right_before_its_deadline,
                         connected_fixture) {
   auto& late = submit("a", 1, check_kind::record, 39ms);
-  auto& in_time = submit("b", 1, check_kind::record, 40ms);
+  auto& in_time = submit("b", 1, check_kind::record, 41ms);
   auto& late_too = submit("b", 1, check_kind::record, 39ms);  // like the one in front of it
   write();
   submit("d");

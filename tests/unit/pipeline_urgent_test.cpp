@@ -64,10 +64,15 @@ BOOST_AUTO_TEST_CASE(a_renewal_does_not_wait_for_a_pause_between_keys) {
   f.submit("first", 1, check_kind::record, 10s);
   f.write();
   BOOST_TEST_REQUIRE(f.answer(0));
-  for (int i = 0; i < 5; ++i) f.submit("s", 1, check_kind::record, 10s);
+  f.submit("slow", 1, check_kind::record, 10s);
   f.write();
-  auto& held = f.submit("held", 1, check_kind::record, 10s);
   f.now += 900ms;
+  BOOST_TEST_REQUIRE(f.answer(0));
+  // Once is no reason for a pause.
+  f.submit("slow again", 1, check_kind::record, 10s);
+  BOOST_TEST(!f.write().empty());
+  auto& held = f.submit("held", 1, check_kind::record, 10s);
+  f.now += 1400ms;
   BOOST_TEST_REQUIRE(f.answer(0));
   BOOST_TEST_REQUIRE(f.write().empty());
   auto& renewal = f.of_lease(1, check_kind::renew);
