@@ -61,25 +61,25 @@ class program {
   void run() {
     // What the collector of garbage costs depends on how many scripts there are: as in a process
     // that uses all policies.
-    for (std::size_t i = 0; i < redis::full_kernels; ++i) {
+    for (std::size_t i = 0; i <= redis::bucket_in_parts; ++i) {
+      if (i == redis::settlement) continue;
       server_.command("SCRIPT", "LOAD", redis::scripts()[i].text);
     }
-    server_.command("SCRIPT", "LOAD", redis::scripts()[redis::bucket_in_parts].text);
     // Long enough that nothing ends meanwhile; `idle` has ended when it is used again.
     const auto meter = [](std::int64_t capacity, std::chrono::microseconds each) {
       return policies::compile(token_bucket{capacity, every(each)});
     };
-    row("token_bucket", "m", meter(10'000'000, 1ms), meter(1000, 1us), 1'000'000, 0, 10'000'000);
+    row("token_bucket", meter(10'000'000, 1ms), meter(1000, 1us), 1'000'000, 0, 10'000'000);
     const auto in_parts = [](std::int64_t capacity, std::chrono::microseconds each_seven) {
       return policies::compile(token_bucket{capacity, {7, each_seven}});
     };
-    row("token_bucket,7_in_3s", "m", in_parts(10'000'000, 3s), in_parts(1000, 3us), 1'000'000, 0,
+    row("token_bucket,7_in_3s", in_parts(10'000'000, 3s), in_parts(1000, 3us), 1'000'000, 0,
         10'000'000);
-    row("fixed_window", "f", policies::compile(fixed_window{10'000, 1h}),
+    row("fixed_window", policies::compile(fixed_window{10'000, 1h}),
         policies::compile(fixed_window{10'000, 1ms}), 5000, 10'000, 1);
-    row("sliding_window", "w", policies::compile(sliding_window{10'000, 1h}),
+    row("sliding_window", policies::compile(sliding_window{10'000, 1h}),
         policies::compile(sliding_window{10'000, 1ms}), 5000, 10'000, 1);
-    row("sliding_log", "l", policies::compile(sliding_log{1000, 1h}),
+    row("sliding_log", policies::compile(sliding_log{1000, 1h}),
         policies::compile(sliding_log{1000, 1ms}), 500, 1000, 1);
     joint_rows();
     holds();
@@ -325,23 +325,17 @@ class program {
 
   /// `taken` makes a key busy; then it is filled up to the `limit`, unless that is 0, and a check
   /// of the cost `too_much` is refused.
-  void row(const std::string& name, const std::string& suffix, const policies::kernel& kernel,
-           const policies::kernel& brief, std::int64_t taken, std::int64_t limit,
-           std::int64_t too_much) {
-    const std::string& sha = redis::scripts()[redis::script_for(kernel)].sha;
+  void row(const std::string& name, const policies::kernel& kernel, const policies::kernel& brief,
+           std::int64_t taken, std::int64_t limit, std::int64_t too_much) {
     for (const std::size_t keys : {std::size_t{1}, std::size_t{64}}) {
       const auto check = [&](std::int64_t cost) {
-        bench::send(server_, sha, bench::constants(kernel, cost), {suffix}, keys);
+        bench::send_call(server_, {kernel}, keys, cost);
       };
-      const auto fill = [&](std::int64_t cost) {
-        bench::send(server_, sha, bench::constants(kernel, cost), {suffix}, 1);
-      };
+      const auto fill = [&](std::int64_t cost) { bench::send_call(server_, {kernel}, 1, cost); };
       const int rounds = rounds_of(keys);
       std::uint64_t busy = 0, refused = 0;
       if (!quick_) {
-        const auto use = [&](std::size_t at_once) {
-          bench::send(server_, sha, bench::constants(brief, 1), {suffix}, at_once);
-        };
+        const auto use = [&](std::size_t at_once) { bench::send_call(server_, {brief}, at_once); };
         std::uint64_t idle = 0;
         between_grid_lines([&] {
           server_.command("FLUSHALL");

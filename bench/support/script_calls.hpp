@@ -11,8 +11,7 @@
 #include "policy/kernel.hpp"
 #include "redis/resp/resp_writer.hpp"
 #include "redis/script/call_size.hpp"
-#include "redis/script/joint_call.hpp"
-#include "redis/script/record_reply.hpp"
+#include "redis/script/call_writer.hpp"
 #include "redis/script/scripts.hpp"
 #include "support/counted_server.hpp"
 
@@ -28,20 +27,6 @@ inline std::string key_of(std::size_t subject, const policies::kernel& k, std::s
   return "weir:{partner-api:account-" + std::to_string(1000 + subject) +
          "}:" + std::visit([](const auto& one) { return std::string(one.key_suffix); }, k) +
          (tier > 0 ? std::to_string(tier) : "");
-}
-
-/// What the script takes of a policy alone.
-inline std::vector<std::string> constants(const policies::kernel& kernel, std::int64_t cost) {
-  std::vector<std::string> texts;
-  const auto add = [&](const auto& argument) {
-    if constexpr (std::is_integral_v<std::decay_t<decltype(argument)>>) {
-      texts.push_back(std::to_string(argument));
-    } else {
-      texts.emplace_back(argument);
-    }
-  };
-  std::visit([&](const auto& k) { redis::record_arguments(k, cost).each(add); }, kernel);
-  return texts;
 }
 
 /// A call for checks of that cost; for reservations, if they have a longest wait.
@@ -77,31 +62,18 @@ inline void load_script(counted_server& server, const redis::script_call& call) 
   server.command("SCRIPT", "LOAD", redis::scripts()[call.script].text);
 }
 
-/// What the script takes of the policies.
-inline std::vector<std::string> arguments_of(const redis::script_call& call) {
-  std::vector<std::string> to;
-  const bool reserves = call.kind == detail::check_kind::acquire;
-  if (call.script == redis::script_for(call.tiers.front().kernel)) {
-    return constants(call.tiers.front().kernel, call.tiers.front().cost);
-  }
-  if (call.script >= redis::first_common_path) {
-    redis::pack_constants(to.emplace_back(), call.tiers, false,
-                          reserves ? std::optional(call.max_wait) : std::nullopt);
-    return to;
-  }
-  for (const std::int64_t value : redis::full_constants(call)) to.push_back(std::to_string(value));
-  return to;
-}
-
 /// Sends one check like those of `call` for every subject, so many to a script.
 inline void send_call(counted_server& server, const redis::script_call& call,
                       std::size_t subjects) {
-  const std::vector<std::string> arguments = arguments_of(call);
+  std::string argument;
+  const bool reserves = call.kind == detail::check_kind::acquire;
+  redis::pack_argument(argument, call.tiers, redis::list_of_script(call.script).has_common_path,
+                       false, reserves ? call.max_wait : -1);
   std::string out;
   for (std::size_t first = 0; first + subjects <= subject_count; first += subjects) {
     redis::command_writer writer(out);
     const std::size_t keys = subjects * call.tiers.size();
-    writer.begin(3 + keys + arguments.size());
+    writer.begin(4 + keys);
     writer.arg("EVALSHA").arg(redis::scripts()[call.script].sha);
     writer.arg(static_cast<std::int64_t>(keys));
     for (std::size_t t = 0; t < call.tiers.size(); ++t) {
@@ -109,7 +81,7 @@ inline void send_call(counted_server& server, const redis::script_call& call,
         writer.arg(key_of(i, call.tiers[t].kernel, t));
       }
     }
-    for (const std::string& argument : arguments) writer.arg(argument);
+    writer.arg(argument);
   }
   server.call(out, calls_of(subjects));
 }

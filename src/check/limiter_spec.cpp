@@ -51,8 +51,7 @@ std::uint32_t checked_buckets(const limiter_options& options) {
 std::uint64_t hashed(std::uint64_t seed, const policies::kernel& kernel) {
   return std::visit(
       [&](const auto& k) {
-        const policies::script_arguments constants = k.arguments(1);
-        for (const std::int64_t value : constants.values()) {
+        for (const std::int64_t value : k.arguments(1)) {
           seed = hash_with(seed, std::to_string(value));
         }
         // A token_bucket and a leaky_bucket may differ in nothing else.

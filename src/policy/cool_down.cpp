@@ -31,13 +31,6 @@ decision cool_down::fetch(const state& s, moment now, units) const noexcept {
 
 std::string_view cool_down::script() noexcept { return lua::cool_down_lua; }
 
-std::string_view cool_down::plain_script() noexcept { return lua::cool_down_plain_lua; }
-
-std::optional<plain_constants> cool_down::plain_arguments(units) const noexcept {
-  if (duration_ > 0) return {};
-  return plain_constants{};
-}
-
 bool cool_down::read_plain(std::string_view& text, std::span<std::int64_t> fields) noexcept {
   constexpr std::size_t digits = 16;
   for (std::int64_t& field : fields.first<reply_width>()) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <string_view>
 
@@ -58,7 +57,6 @@ class cool_down {
   static constexpr std::size_t reply_width = 2;
   static constexpr std::string_view key_suffix = "h";
   static std::string_view script() noexcept;
-  static std::string_view plain_script() noexcept;
   /// It counts nothing.
   void give_back(state&, instant, const ticket&, units) const noexcept {}
   void charge(state&, instant, units) const noexcept {}
@@ -68,7 +66,8 @@ class cool_down {
   }
   using replay = state;
   script_arguments arguments(units) const noexcept { return {duration_}; }
-  std::optional<plain_constants> plain_arguments(units cost) const noexcept;
+  void pack_common_constants(std::string&, units) const {}
+  bool has_common_path() const noexcept { return duration_ == 0; }
   bool coalesces() const noexcept { return true; }
   static bool read_plain(std::string_view& text, std::span<std::int64_t> fields) noexcept;
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;

@@ -93,13 +93,6 @@ script_arguments fixed_window::arguments(units cost) const noexcept {
   return {window_, limit_, offset_, count_refused_ ? 1 : 0, cost};
 }
 
-std::string_view fixed_window::plain_script() noexcept { return lua::fixed_window_plain_lua; }
-
-std::optional<plain_constants> fixed_window::plain_arguments(units cost) const noexcept {
-  if (count_refused_ || limit_ == no_limit) return {};
-  return plain_constants{cost, window_, limit_, offset_};
-}
-
 bool fixed_window::read_plain(std::string_view& text, std::span<std::int64_t> fields) noexcept {
   // The last is the line of the grid until which the key stays.
   return take_doubles(text, 3, 2, fields);

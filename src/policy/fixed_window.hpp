@@ -89,17 +89,18 @@ class fixed_window {
   static constexpr bool tells_state = true;
   bool counts_refused() const noexcept { return count_refused_; }
 
-  // Its other half is fixed_window.lua, with fixed_window_plain.lua for plain states, and
-  // fixed_window_settle.lua.
+  // Its other half is fixed_window.lua, with fixed_window_settle.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 3;
   static constexpr std::string_view key_suffix = "f";
   static std::string_view script() noexcept;
-  static std::string_view plain_script() noexcept;
   static std::string_view settle_script() noexcept;
   using replay = state;
   script_arguments arguments(units cost) const noexcept;
-  std::optional<plain_constants> plain_arguments(units cost) const noexcept;
+  void pack_common_constants(std::string& to, units cost) const {
+    pack_numbers(to, {window_, limit_, offset_, cost});
+  }
+  bool has_common_path() const noexcept { return !count_refused_ && limit_ != no_limit; }
   std::array<std::int64_t, reply_width> fields(const state& s, instant) const noexcept {
     return {s.start, s.count, s.written};
   }

@@ -6,10 +6,66 @@
 -- Constants window, limit, offset (or first_request: the first request opens the window), count
 --           refused (0 or 1), cost
 -- State     the start, the count, and when it was written (0 if the window was not opened ahead)
+--
+-- A plain state is a window that was not opened ahead, under a policy that has a limit and does not
+-- count what it refuses. The 24 bytes that the key holds, or zeros, are the answer.
 
-local window, limit = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])
-local offset = tonumber(ARGV[first_arg + 2])
-local count_refused, cost = ARGV[first_arg + 3] == '1', tonumber(ARGV[first_arg + 4])
+@constants
+window_, limit_, offset_, count_refused_, cost_,
+@common_constants
+window_, limit_, offset_, cost_,
+@others
+local count_refused = 0
+@rule
+room = (limit_ - count_) / cost_
+@start
+@one local earliest_ = clock < window_ and -1 or clock - window_
+@state
+local text_ = stored
+if not stored then
+  text_ = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+  found[@key] = text_
+elseif #stored ~= 24 then
+  text_ = '------------------------'  -- no whole numbers
+end
+local start_, count_, kept_ = read('<ddd', text_)
+@quick
+-- The window is open, and its TTL lasts. Beyond 2^53, all numbers are whole.
+if not counted and start_ > earliest_ and start_ <= clock and
+  kept_ >= start_ + window_ and count_ >= 1 and count_ <= limit_ and start_ % 1 == 0 and
+  count_ % 1 == 0 and kept_ % grid == 0 and kept_ <= exact then
+  if count_ + cost_ <= limit_ then
+    failed = pcall('SETRANGE', keys[@key], '8', pack('<d', count_ + cost_))
+    if failed ~= 24 then return failed end
+    done = true
+  elseif max_wait < 0 then
+    done = true
+  end
+end
+@look
+if start_ >= 0 and start_ <= clock + window_ and start_ % 1 == 0 and
+   count_ >= 0 and count_ <= exact and count_ % 1 == 0 and
+   kept_ >= start_ and kept_ <= exact and kept_ % grid == 0 then
+  if start_ <= clock - window_ or count_ == 0 then
+    count_ = 0
+    if clock > start_ then start_ = clock end
+    if offset_ >= 0 then start_ = start_ - (start_ - offset_) % window_ end
+  end
+  @insert rule
+end
+@write
+count_ = count_ + pass * cost_
+local ends, text = start_ + window_
+if kept_ < ends then
+  line = ends - ends % grid + grid
+  text = pack('<ddd', start_, count_, line)
+else
+  text = pack('<dd', start_, count_)
+end
+local length = pcall('SETRANGE', key, '0', text)
+if length ~= 24 then failed = length end
+@full
+count_refused = count_refused == 1
 local most = 4503599627370495
 local first_request = -1  -- as fixed_window::first_request
 local kept  -- of the key that check() saw last: the line of the grid until which it stays
@@ -61,7 +117,9 @@ local function check(key, checks, write, into, at)
     start, count = begin_of_window(time), 0
   end
 
-  local admitted = floor((limit - count) / cost)
+  local room
+  @insert rule
+  local admitted = floor(room)
   if admitted < 0 then admitted = 0 end
   -- A count stops at half of no_limit.
   if limit == no_limit or admitted > checks then admitted = checks end

@@ -4,7 +4,6 @@
 #include <array>
 #include <concepts>
 #include <new>
-#include <optional>
 #include <span>
 #include <string_view>
 #include <type_traits>
@@ -43,19 +42,17 @@ concept is_kernel =
       // Whether a refused request counts, too; whether equal checks may be coalesced.
       { k.counts_refused() } -> std::same_as<bool>;
       { k.coalesces() } -> std::same_as<bool>;
-      // The Lua half: its text, its constants, the width of its reply, the end of its keys.
+      // The Lua half: its text, its constants, the width of its reply, the end of its keys; false
+      // if it always needs its full kernel.
+      { k.has_common_path() } noexcept -> std::same_as<bool>;
       { K::script() } -> std::same_as<std::string_view>;
       { k.arguments(cost) } -> std::same_as<script_arguments>;
       { K::restore(fields, replay) } -> std::same_as<bool>;
       requires K::script_constants > 0 && K::reply_width > 0 && !K::key_suffix.empty();
       typename std::bool_constant<K::tells_state && is_policy(K::kind)>;  // they are constants
     } &&
-    // A policy has a common path for plain states, in front of script(). It replies with the text
-    // of what the keys hold. read_plain() takes one key's state from the front of that text, and
-    // gives the fields for restore().
     (!is_policy(K::kind) ||
-     requires(const K& k, typename K::state& s, const typename K::state& seen, instant clock,
-              std::string_view& text, std::span<std::int64_t> fields) {
+     requires(const K& k, typename K::state& s, const typename K::state& seen, instant clock) {
        // Rewrites a state that lies far ahead of the clock.
        k.mend(s, clock);
        // Whether the state lies further ahead of the clock than the policy looks back.
@@ -64,7 +61,6 @@ concept is_kernel =
        { k.own_time(seen) } noexcept -> std::same_as<instant>;
        // About how many units are in use, to compare states that still matter.
        { k.in_use(seen, clock) } noexcept -> std::same_as<units>;
-       { k.read_plain(text, fields) } -> std::same_as<bool>;
      }) &&
     (is_policy(K::kind) ||
      requires(const K& k) {
@@ -77,17 +73,16 @@ concept is_kernel =
        { k.fields(s, clock) } -> std::same_as<std::array<std::int64_t, K::reply_width>>;
      }) &&
     // What all kernels except gates can do: record() at a later time than the clock's makes a
-    // reservation; what was counted can be settled; the common path of several keys can check them.
-    // plain_script() is their part of that path, plain_arguments() its constants, or nothing if the
-    // policy needs the full kernel.
+    // reservation; what was counted can be settled; plain states have a common path, which replies
+    // with the text of what the keys hold, and takes some of the constants. read_plain() takes one
+    // key's state from the front of that text, and gives the fields for restore().
     (K::kind == kernel_kind::gate ||
      requires(const K& k, typename K::state& s, instant clock, units cost, std::string_view& text,
-              std::span<std::int64_t> fields) {
+              std::span<std::int64_t> fields, std::string& packed) {
        k.give_back(s, clock, ticket{}, cost);
        { K::settle_script() } -> std::same_as<std::string_view>;
-       { k.plain_script() } noexcept -> std::same_as<std::string_view>;
-       { k.plain_arguments(cost) } -> std::same_as<std::optional<plain_constants>>;
        { k.read_plain(text, fields) } -> std::same_as<bool>;
+       k.pack_common_constants(packed, cost);
      }) &&
     // A window charges by record() without its limit. is_empty() says that a state counts nothing
     // for any limiter of its key.
@@ -105,10 +100,8 @@ concept is_kernel =
     (K::kind != kernel_kind::bucket ||
      requires(const K& k, typename K::state& s, moment now, units cost) {
        { k.is_spaced() } -> std::same_as<bool>;
-       // It has common paths of its own for one key, one of them for a T in parts.
+       // Its script has other text for a T in parts.
        { k.has_whole_units() } noexcept -> std::same_as<bool>;
-       { K::record_script(bool()) } -> std::same_as<std::string_view>;
-       { k.record_arguments(cost) } -> std::same_as<script_arguments>;
        { k.record_from(instant{}, s, now, cost) } -> std::same_as<decision>;
      });
 

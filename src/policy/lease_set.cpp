@@ -128,6 +128,14 @@ instant lease_set::matters_until(const state& s) const noexcept {
 
 std::string_view lease_set::script() noexcept { return lua::lease_set_lua; }
 
+void lease_set::pack_constants(std::string& to, std::int64_t number) const {
+  pack_number(to, limit_);
+  pack_number(to, length_);
+  pack_number(to, static_cast<std::int64_t>(act_));
+  pack_text(to, base_);
+  pack_number(to, number);
+}
+
 bool lease_set::restore(std::span<const std::int64_t> fields, replay& out) noexcept {
   out = {fields[0], fields[1], fields[2], fields[3]};
   return is_count(out.in) && is_instant(out.room_at) && is_instant(out.last) && is_instant(out.own);

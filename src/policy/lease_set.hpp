@@ -84,6 +84,8 @@ class lease_set {
   script_arguments arguments(std::int64_t number) const noexcept {
     return {limit_, length_, static_cast<std::int64_t>(act_), base_, number};
   }
+  void pack_constants(std::string& to, std::int64_t number) const;
+  bool has_common_path() const noexcept { return false; }
   bool coalesces() const noexcept { return false; }
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
   decision record(replay& r, moment m, std::int64_t number) const noexcept;

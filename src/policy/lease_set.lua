@@ -7,10 +7,11 @@
 -- State     how many are in, when there is room (0: there is), when the last lapses, when the
 --           asker's own does (0: not in)
 
-local limit, length = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])
-local act = tonumber(ARGV[first_arg + 2])
+@constants
+limit_, length_, act_, base_text_, number_,
+@full
 local enters, leaves = 0, 2  -- as lease_set::act
-local name = ARGV[first_arg + 3] .. ':' .. ARGV[first_arg + 4] .. ':' .. ARGV[first_arg + 1]
+local name = base_text .. ':' .. format('%d:%d', number, length)
 
 local function length_in(name)
   return tonumber(string.match(name, ':(%d+)$')) or 0

@@ -186,24 +186,13 @@ script_arguments meter::arguments(units cost) const noexcept {
   return {tolerance_.whole, tolerance_.part, parts_, step.whole, step.part};
 }
 
-std::string_view meter::record_script(bool in_parts) noexcept {
-  return in_parts ? lua::meter_parts_record_lua : lua::meter_record_lua;
-}
-
-script_arguments meter::record_arguments(units cost) const noexcept {
+void meter::pack_common_constants(std::string& to, units cost) const {
   const state step = time_of(cost);
-  if (parts_ == 1) return {{step.whole, step.whole, tolerance_.whole}, 1};
-  return {{tolerance_.whole, tolerance_.part, parts_, step.whole, step.part}, 0};
-}
-
-std::string_view meter::plain_script() const noexcept {
-  return parts_ == 1 ? lua::meter_plain_lua : lua::meter_parts_plain_lua;
-}
-
-std::optional<plain_constants> meter::plain_arguments(units cost) const noexcept {
-  const state step = time_of(cost);
-  if (parts_ == 1) return plain_constants{step.whole, tolerance_.whole};
-  return plain_constants{step.whole, tolerance_.whole, parts_, step.part, tolerance_.part};
+  if (parts_ > 1) {
+    return pack_numbers(to, {tolerance_.whole, tolerance_.part, parts_, step.whole, step.part});
+  }
+  pack_numbers(to, {tolerance_.whole, step.whole});
+  pack_text(to, step.whole);
 }
 
 bool meter::read_plain(std::string_view& text, std::span<std::int64_t> fields) const noexcept {
@@ -218,9 +207,9 @@ bool meter::read_plain(std::string_view& text, std::span<std::int64_t> fields) c
   // All zeros stand for no key.
   if (fields[0] == 0 || (own.front() != '0' && is_instant(fields[0]))) return true;
   // For a refused check, the script replies with any text that Lua takes for a number (up to a
-  // NUL), or with dashes. Other text did not come from the script.
-  constexpr std::string_view of_numbers = "0123456789+-.abcdefABCDEFxXpP \t\n\v\f\r";
+  // NUL). Other text did not come from the script: the check may have been counted.
   fields[0] = foreign;
+  constexpr std::string_view of_numbers = "0123456789+-.abcdefABCDEFxXpP \t\n\v\f\r";
   return own.substr(0, own.find('\0')).find_first_not_of(of_numbers) == own.npos;
 }
 

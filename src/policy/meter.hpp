@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include "policy/kernel_kind.hpp"
 #include "policy/reservation.hpp"
@@ -120,20 +121,16 @@ class meter {
   static constexpr bool tells_state = true;
   bool counts_refused() const noexcept { return false; }
 
-  // Its other half is meter.lua, with meter_record.lua and meter_plain.lua for plain states, or
-  // meter_parts_record.lua and meter_parts_plain.lua if T is not whole microseconds, and
-  // meter_settle.lua.
+  // Its other half is meter.lua, with meter_settle.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 5;
   static constexpr std::string_view key_suffix = "m";
   static std::string_view script() noexcept;
-  std::string_view plain_script() const noexcept;
-  static std::string_view record_script(bool in_parts) noexcept;
   static std::string_view settle_script() noexcept;
   using replay = state;
   script_arguments arguments(units cost) const noexcept;
-  std::optional<plain_constants> plain_arguments(units cost) const noexcept;
-  script_arguments record_arguments(units cost) const noexcept;
+  void pack_common_constants(std::string& to, units cost) const;
+  bool has_common_path() const noexcept { return true; }
   bool coalesces() const noexcept { return true; }
   bool read_plain(std::string_view& text, std::span<std::int64_t> fields) const noexcept;
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;

@@ -1,14 +1,11 @@
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <bit>
 #include <boost/container/static_vector.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <span>
-#include <string_view>
+#include <string>
 
 namespace weir::policies {
 
@@ -40,65 +37,28 @@ constexpr std::int64_t kernel_number(std::size_t index, bool is_spaced) noexcept
   return is_spaced ? -number : number;
 }
 
-/// Appends the number as a little-endian double. Scripts take some numbers in this form, in one
+/// Appends the number as a little-endian double. Scripts take their numbers in this form, in one
 /// argument, because a server needs thousands of instructions for each argument and each number in
 /// text.
-template <class Out>
-void pack_number(Out& to, std::int64_t number) {
+inline void pack_number(std::string& to, std::int64_t number) {
   auto bits = std::bit_cast<std::uint64_t>(static_cast<double>(number));
   for (std::size_t byte = 0; byte < sizeof(bits); ++byte, bits >>= 8) {
     to.push_back(static_cast<char>(bits & 255));
   }
 }
 
-/// The constants of a kernel's part of the common path.
-using plain_constants = boost::container::static_vector<std::int64_t, 5>;
+/// The constants of a kernel's script, the cost among them: those of the policy, in the order in
+/// which its file in policy/ names them.
+using script_arguments = boost::container::static_vector<std::int64_t, 6>;
 
-/// The numbers a script takes before its per-key arguments: the policy's constants, then the cost.
-/// A common path takes some of them packed.
-class script_arguments {
- public:
-  script_arguments(std::initializer_list<std::int64_t> values)
-      : script_arguments(values, values.size()) {}
-  /// The values from the one at `plain` on are packed.
-  script_arguments(std::initializer_list<std::int64_t> values, std::size_t plain)
-      : size_(values.size()), plain_(plain) {
-    std::copy(values.begin(), values.end(), values_.begin());
-  }
-  /// All of them are packed.
-  explicit script_arguments(std::span<const std::int64_t> packed)
-      : size_(packed.size()), plain_(0) {
-    std::copy(packed.begin(), packed.end(), values_.begin());
-  }
+inline void pack_numbers(std::string& to, std::initializer_list<std::int64_t> numbers) {
+  for (const std::int64_t one : numbers) pack_number(to, one);
+}
 
-  /// The same with a 0 in front.
-  script_arguments behind_zero() const noexcept {
-    script_arguments all = *this;
-    std::copy_backward(values_.begin(), values_.begin() + size_, all.values_.begin() + size_ + 1);
-    all.values_[0] = 0;
-    ++all.size_, ++all.plain_;
-    return all;
-  }
-
-  /// All of them are plain.
-  std::span<const std::int64_t> values() const& noexcept { return {values_.data(), size_}; }
-  std::span<const std::int64_t> values() const&& = delete;  // they would outlive what they look at
-
-  /// The number of arguments, and each: a number, or, at the end, the packed ones.
-  std::size_t count() const noexcept { return plain_ + (plain_ < size_ ? 1 : 0); }
-  template <class F>
-  void each(F&& f) const {
-    for (std::size_t i = 0; i < plain_; ++i) f(values_[i]);
-    if (plain_ == size_) return;
-    boost::container::static_vector<char, most * sizeof(double)> bytes;
-    for (std::size_t i = plain_; i < size_; ++i) pack_number(bytes, values_[i]);
-    f(std::string_view(bytes.data(), bytes.size()));
-  }
-
- private:
-  static constexpr std::size_t most = 8;
-  std::array<std::int64_t, most> values_{};
-  std::size_t size_, plain_;
-};
+/// Appends a number as text.
+inline void pack_text(std::string& to, std::int64_t number) {
+  to += std::to_string(number);
+  to += '\0';
+}
 
 }  // namespace weir::policies

@@ -218,13 +218,6 @@ script_arguments sliding_log::arguments(units cost) const noexcept {
   return {window_, limit_, resolution_, count_refused_ ? 1 : 0, cost};
 }
 
-std::string_view sliding_log::plain_script() noexcept { return lua::sliding_log_plain_lua; }
-
-std::optional<plain_constants> sliding_log::plain_arguments(units cost) const noexcept {
-  if (count_refused_ || limit_ == no_limit) return {};
-  return plain_constants{cost, window_, limit_, resolution_};
-}
-
 bool sliding_log::read_plain(std::string_view& text,
                              std::span<std::int64_t> fields) const noexcept {
   // The sum, the newest entry's time, and that of the entry that has to leave.

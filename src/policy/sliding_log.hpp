@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -108,17 +107,18 @@ class sliding_log {
   static constexpr bool tells_state = false;
   bool counts_refused() const noexcept { return count_refused_; }
 
-  // Its other half is sliding_log.lua, with sliding_log_plain.lua for plain states, and
-  // sliding_log_settle.lua.
+  // Its other half is sliding_log.lua, with sliding_log_settle.lua.
   static constexpr std::size_t script_constants = 5;  // arguments()
   static constexpr std::size_t reply_width = 6;
   static constexpr std::string_view key_suffix = "l";
   static std::string_view script() noexcept;
   static std::string_view settle_script() noexcept;
-  static std::string_view plain_script() noexcept;
   using replay = summary;
   script_arguments arguments(units cost) const noexcept;
-  std::optional<plain_constants> plain_arguments(units cost) const noexcept;
+  void pack_common_constants(std::string& to, units cost) const {
+    pack_numbers(to, {window_, limit_, resolution_, cost});
+  }
+  bool has_common_path() const noexcept { return !count_refused_ && limit_ != no_limit; }
   // A refused check that counts moves the time at which the next one would pass, so each needs its
   // own look.
   bool coalesces() const noexcept { return !count_refused_; }

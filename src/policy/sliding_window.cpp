@@ -136,13 +136,6 @@ script_arguments sliding_window::arguments(units cost) const noexcept {
   return {window_, limit_, digit_base(window_), most_, count_refused_ ? 1 : 0, cost};
 }
 
-std::string_view sliding_window::plain_script() noexcept { return lua::sliding_window_plain_lua; }
-
-std::optional<plain_constants> sliding_window::plain_arguments(units cost) const noexcept {
-  if (count_refused_ || limit_ == no_limit) return {};
-  return plain_constants{cost, window_, limit_};
-}
-
 bool sliding_window::read_plain(std::string_view& text, std::span<std::int64_t> fields) noexcept {
   // The last is the line of the grid until which the key stays.
   return take_doubles(text, 4, 3, fields);

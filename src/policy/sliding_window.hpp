@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <optional>
 #include <span>
 #include <string_view>
 
@@ -74,17 +73,18 @@ class sliding_window {
   static constexpr bool tells_state = true;
   bool counts_refused() const noexcept { return count_refused_; }
 
-  // Its other half is sliding_window.lua, with sliding_window_plain.lua for plain states, and
-  // sliding_window_settle.lua.
+  // Its other half is sliding_window.lua, with sliding_window_settle.lua.
   static constexpr std::size_t script_constants = 6;  // arguments()
   static constexpr std::size_t reply_width = 5;
   static constexpr std::string_view key_suffix = "w";
   static std::string_view script() noexcept;
-  static std::string_view plain_script() noexcept;
   static std::string_view settle_script() noexcept;
   using replay = state;
   script_arguments arguments(units cost) const noexcept;
-  std::optional<plain_constants> plain_arguments(units cost) const noexcept;
+  void pack_common_constants(std::string& to, units cost) const {
+    pack_numbers(to, {window_, limit_, cost});
+  }
+  bool has_common_path() const noexcept { return !count_refused_ && limit_ != no_limit; }
   std::array<std::int64_t, reply_width> fields(const state& s, instant) const noexcept {
     return {s.start, s.current, s.previous, s.written, s.at_last};
   }

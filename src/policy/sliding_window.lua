@@ -9,10 +9,83 @@
 -- State     the window's start and the two counts, 0 and 0; with reservations ahead, the last turn,
 --           the counts in its window and before, when it was written, and how much is reserved for
 --           the last turn
+--
+-- A plain state is two counts without reservations ahead, under a policy that has a limit and does
+-- not count what it refuses. The 32 bytes that the key holds, or zeros, are the answer.
 
-local window, limit = tonumber(ARGV[first_arg]), tonumber(ARGV[first_arg + 1])
-local base, most = tonumber(ARGV[first_arg + 2]), tonumber(ARGV[first_arg + 3])
-local count_refused, cost = ARGV[first_arg + 4] == '1', tonumber(ARGV[first_arg + 5])
+@constants
+window_, limit_, base_, most_, count_refused_, cost_,
+@common_constants
+window_, limit_, cost_,
+@others
+-- The digit base and the largest count are what sliding_window::most() says.
+local mantissa, exponent = math.frexp(4503599627370496 / window)
+local base = 2 ^ (exponent - 1)
+local most = math.min(math.floor(9007199254740991 / window) * base, 4503599627370495)
+local count_refused = 0
+@start
+-- `rest_` is how long the previous window still weighs, and `heaviest_` the largest count that can be
+-- weighed then: no product passes 2^53, so a quotient that is not whole is not rounded to a whole
+-- one.
+local begin_ = clock - clock % window_
+local rest_ = begin_ + window_ - clock
+local heaviest_ = exact / rest_
+if heaviest_ > limit_ then heaviest_ = limit_ end
+@state
+local text_ = stored
+if not stored then
+  text_ = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+  found[@key] = text_
+elseif #stored ~= 32 then
+  text_ = '--------------------------------'  -- no whole numbers
+end
+local start_, current_, previous_, kept_ = read('<dddd', text_)
+@quick
+-- The window is open, and its TTL lasts.
+if not counted and start_ == begin_ and kept_ >= begin_ + 2 * window_ and kept_ <= exact and
+   kept_ % grid == 0 and current_ >= 0 and current_ <= limit_ and current_ % 1 == 0 and
+   previous_ >= 0 and previous_ <= heaviest_ and previous_ % 1 == 0 then
+  if previous_ * rest_ / window_ <= limit_ - current_ - cost_ then
+    failed = pcall('SETRANGE', keys[@key], '8', pack('<d', current_ + cost_))
+    if failed ~= 32 then return failed end
+    done = true
+  elseif max_wait < 0 then
+    done = true
+  end
+end
+@look
+if start_ >= 0 and start_ < begin_ + 2 * window_ and start_ % 1 == 0 and
+   current_ >= 0 and current_ <= limit_ and current_ % 1 == 0 and
+   previous_ >= 0 and previous_ <= limit_ and previous_ % 1 == 0 and
+   kept_ >= start_ and kept_ <= exact and kept_ % grid == 0 then
+  local at, left = begin_, rest_
+  -- A clock behind the state is read as the state's own time.
+  if start_ >= at + window_ then at, left = at + window_, window_ end
+  if start_ < at then
+    previous_ = start_ >= at - window_ and current_ or 0
+    current_ = 0
+  end
+  start_ = at
+  local weight = previous_ * left
+  if weight <= exact then
+    weight = weight / window_
+    if weight % 1 > 0 then weight = weight - weight % 1 + 1 end
+    room = (limit_ - weight - current_) / cost_
+  end
+end
+@write
+current_ = current_ + pass * cost_
+local ends, text = start_ + 2 * window_
+if kept_ < ends then
+  line = ends - ends % grid + grid
+  text = pack('<dddd', start_, current_, previous_, line)
+else
+  text = pack('<ddd', start_, current_, previous_)
+end
+local length = pcall('SETRANGE', key, '0', text)
+if length ~= 32 then failed = length end
+@full
+count_refused = count_refused == 1
 
 -- previous * left / window, rounded up, in two digits: the product itself may pass 2^53.
 local function weigh(previous, left)

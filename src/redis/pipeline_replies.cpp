@@ -3,6 +3,7 @@
 
 #include "redis/pipeline.hpp"
 #include "redis/resp/error_reply.hpp"
+#include "redis/script/reply.hpp"
 
 namespace weir::redis {
 

@@ -56,6 +56,11 @@ const std::string& pipeline::next_write(time now) {
   if (!is_paused()) {
     call_list& packed = pack(now);
     while (!packed.empty()) {
+      if (packed.front().script == no_script) {
+        for (call_key& key : packed.front().keys) finish_all(key.checks, error::cannot_combine);
+        coalescer_.take_back(packed);
+        continue;
+      }
       stage(packed.front(), now);
       calls_.splice(calls_.end(), packed, packed.begin());
     }

@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <string>
 #include <utility>
@@ -21,10 +22,6 @@ namespace weir::fuzz {
 
 using kernel = weir::policies::kernel;
 
-inline constexpr auto reply_widths = []<std::size_t... I>(std::index_sequence<I...>) {
-  return std::array{std::variant_alternative_t<I, kernel>::reply_width...};
-}(std::make_index_sequence<weir::redis::full_kernels>());
-
 /// How many bytes a common path replies for a key; 0 for a kernel that has none.
 template <class Kernel>
 inline constexpr std::size_t plain_size = 0;
@@ -36,24 +33,21 @@ template <>
 inline constexpr std::size_t plain_size<weir::policies::sliding_window> = 32;
 template <>
 inline constexpr std::size_t plain_size<weir::policies::sliding_log> = 24;
+template <>
+inline constexpr std::size_t plain_size<weir::policies::cool_down> = 16;  // twice
 
-inline constexpr auto plain_sizes = []<std::size_t... I>(std::index_sequence<I...>) {
-  return std::array{plain_size<std::variant_alternative_t<I, kernel>>...};
-}(std::make_index_sequence<weir::redis::full_kernels>());
-static_assert([]<std::size_t... I>(std::index_sequence<I...>) {
-  return ((weir::policies::is_policy(std::variant_alternative_t<I, kernel>::kind) ==
-           (plain_sizes[I] > 0)) &&
-          ...);
-}(std::make_index_sequence<weir::redis::full_kernels>()));
+/// By the kernel's index: of its reply, its text on a common path, and its constants for settling.
+struct sizes {
+  std::size_t reply, plain, constants;
+};
+inline constexpr auto sizes_of = []<class... K>(const std::variant<K...>*) {
+  return std::array{sizes{K::reply_width, plain_size<K>, K::script_constants}...};
+}(static_cast<const kernel*>(nullptr));
 
 inline constexpr int server_time = 5'000'000;
 
 inline const std::string act_of_giving_back = std::to_string(
     static_cast<std::int64_t>(weir::policies::settle_act::give_back));
-
-inline constexpr auto script_constants = []<std::size_t... I>(std::index_sequence<I...>) {
-  return std::array{std::variant_alternative_t<I, kernel>::script_constants...};
-}(std::make_index_sequence<weir::redis::full_kernels>());
 
 /// Knows what is due, and what a reply to it looks like.
 struct server {
@@ -83,78 +77,51 @@ struct server {
     for (std::size_t i = 2; i < words.size(); ++i) all += ":" + std::to_string(each) + "\r\n";
     return all;
   }
-  /// The kernels of a call of several tiers with a common path; none for any other call.
-  static std::vector<std::size_t> kernels_of(const std::vector<std::string>& words) {
-    std::vector<std::size_t> kinds;
-    if (words[0] != "EVALSHA") return kinds;
-    for (const auto& tier : weir::redis::tiers_of_script(script_of(words))) {
-      kinds.push_back(tier.kernel_index);
-    }
-    return kinds;
+  static const weir::redis::kernel_list& list_of(const std::vector<std::string>& words) {
+    return weir::redis::list_of_script(script_of(words));
   }
-  /// The kernel whose own script this is; full_kernels or more: of none.
-  static std::size_t own_kernel_of(std::size_t script) {
-    constexpr std::size_t bucket = 0;
-    static_assert(
-        std::is_same_v<std::variant_alternative_t<bucket, kernel>, weir::policies::meter>);
-    return script == weir::redis::bucket_in_parts ? bucket : script;
+  static bool settles(const std::vector<std::string>& words) {
+    return script_of(words) == weir::redis::settlement;
   }
-  /// The sizes of what a common path says of one check; none if there is no common path.
-  static std::vector<std::size_t> plain_sizes_of(const std::vector<std::string>& words) {
-    if (words[0] != "EVALSHA") return {};
-    const std::size_t own = own_kernel_of(script_of(words));
-    if (own < plain_sizes.size() && plain_sizes[own] > 0) return {plain_sizes[own]};
-    std::vector<std::size_t> sizes;
-    for (const std::size_t kind : kernels_of(words)) {
-      // A cool-down is two numbers of sixteen digits.
-      if (plain_sizes[kind] == 0) sizes.push_back(16);
-      sizes.push_back(std::max<std::size_t>(16, plain_sizes[kind]));
-    }
-    return sizes;
-  }
-  /// What a script answers after its time, by check; each of the numbers in a state is `value`.
-  static std::vector<std::vector<int>> found_by(const std::vector<std::string>& words, int value) {
-    using namespace weir::redis;
-    const std::size_t script = script_of(words);
-    std::size_t keys = std::stoul(words[2]);
-    if (const std::size_t own = own_kernel_of(script); own < full_kernels) {
-      return {keys, std::vector<int>(reply_widths[own], value)};
-    }
-    std::size_t at = 3 + keys;
-    const bool settles = script == settlement;
-    const bool remembers = settles && words[at] != "0";
-    if (remembers) --keys;
-    if (settles) at += 2;
-    const std::vector<std::size_t> kinds = kernels_of(words);
-    const std::size_t tiers = kinds.empty() ? std::stoul(words[at]) : kinds.size();
-    ++at;
-    std::size_t width = 0;
-    for (const std::size_t kind : kinds) width += reply_widths[kind];
-    for (std::size_t t = 0; kinds.empty() && t < tiers; ++t) {
-      const auto one = static_cast<std::size_t>(std::abs(std::stol(words[at]))) - 1;
-      width += reply_widths[one];
-      const bool gives_back = settles && words[++at] == act_of_giving_back;
-      at += 1 + script_constants[one];
+  /// How many numbers the script replies behind the time and whether the settlement was done.
+  static std::size_t settled_width(const std::vector<std::string>& words) {
+    std::size_t at = 3 + std::stoul(words[2]) + 2, width = 0;
+    for (std::size_t tiers = std::stoul(words[at++]); tiers > 0; --tiers) {
+      const auto one = static_cast<std::size_t>(std::abs(std::stol(words[at++]))) - 1;
+      width += sizes_of[one].reply;
+      const bool gives_back = words[at++] == act_of_giving_back;
+      at += sizes_of[one].constants;
       if (gives_back) at += 1 + std::stoul(words[at]);  // what is known of the request there
     }
-    if (settles) {
-      std::vector<int> numbers(1 + keys / tiers * width, value);
-      numbers[0] = value & 1;
-      return {numbers};
-    }
-    const bool reserves = task_of_script(script) == script_task::reserve;
-    if (script == reservation) ++at;
-    std::vector<std::vector<int>> all;
-    for (std::size_t first = 0; first < keys; first += tiers) {
+    return width;
+  }
+  static bool reserves(const std::vector<std::string>& words) {
+    const weir::redis::kernel_list& list = list_of(words);
+    const bool is_short = list.has_common_path && list.tiers.size() == 1;
+    double max_wait = -1;
+    std::memcpy(&max_wait,
+                words[3 + std::stoul(words[2])].data() + (is_short ? 0 : sizeof max_wait),
+                sizeof max_wait);
+    return max_wait >= 0;
+  }
+  /// How many numbers full kernels reply of each check.
+  static std::vector<std::size_t> widths_of(const std::vector<std::string>& words) {
+    const weir::redis::kernel_list& list = list_of(words);
+    const std::size_t keys = std::stoul(words[2]);
+    std::size_t at = 3 + keys, width = 0;
+    for (const auto& tier : list.tiers) width += sizes_of[tier.kernel].reply;
+    ++at;
+    std::vector<std::size_t> all;
+    for (std::size_t first = 0; first < keys; first += list.tiers.size()) {
       // Equal checks come together, and each reservation has an answer.
-      const std::size_t places = reserves && at < words.size() ? std::stoul(words[at++]) : 1;
-      std::vector<int>& numbers = all.emplace_back();
-      for (std::size_t i = 0; i < places; ++i) {
-        if (reserves) numbers.push_back(server_time + static_cast<int>(i) * 1000);
-        numbers.insert(numbers.end(), width, value);
-      }
+      const std::size_t count = at < words.size() ? std::stoul(words[at++]) : 1;
+      all.push_back(reserves(words) ? count * (1 + width) : width);
     }
     return all;
+  }
+  static std::string packed(double number) {
+    const auto bytes = std::bit_cast<std::array<char, sizeof number>>(number);
+    return {bytes.data(), bytes.size()};
   }
   /// `value`: each of the numbers in the state.
   std::string answer(bool knows_hello, int value) {
@@ -167,11 +134,26 @@ struct server {
     if (words[0] == "UNLINK") return ":1\r\n";
     if (words[0] == "SCRIPT") return known_scripts(words, 0);
     if (words[0] != "EVALSHA") return "+OK\r\n";
-    std::vector<std::string> values{integer(server_time)};
-    for (const auto& numbers : found_by(words, value)) {
-      for (const int number : numbers) values.push_back(integer(number));
+    if (settles(words)) {
+      std::vector<std::string> values{integer(server_time), integer(value & 1)};
+      values.resize(2 + settled_width(words), integer(value));
+      return array(values);
     }
-    return array(values);
+    std::string text = "!5 0 ";
+    for (const std::size_t width : widths_of(words)) {
+      text += 'f';
+      for (std::size_t i = 0; i < width; ++i) {
+        // A reservation has a time that is not before the clock's.
+        const bool is_turn = reserves(words) && i % (1 + sum_of_replies(words)) == 0;
+        text += packed(is_turn ? server_time + static_cast<int>(i) * 1000 : value);
+      }
+    }
+    return bulk(text);
+  }
+  static std::size_t sum_of_replies(const std::vector<std::string>& words) {
+    std::size_t width = 0;
+    for (const auto& tier : list_of(words).tiers) width += sizes_of[tier.kernel].reply;
+    return width;
   }
   static std::string integer(int value) { return ":" + std::to_string(value) + "\r\n"; }
   static std::string array(const std::vector<std::string>& values) {
@@ -203,40 +185,41 @@ struct server {
     }
     return state;
   }
-  /// To a script that has a common path, in one of its forms: a text for all keys, or an array with
-  /// a text or numbers for each key.
+  /// To a script that has a common path: with a text of all keys, or one or numbers for each check.
   std::string answer_plain(weir::fuzz::input& in) {
     if (due.empty()) return {};
-    const std::vector<std::size_t> sizes = plain_sizes_of(due.front());
-    if (sizes.empty()) return answer(true, 0);
-    const auto checks = found_by(due.front(), 0);
+    if (due.front()[0] != "EVALSHA" || !list_of(due.front()).has_common_path) {
+      return answer(true, 0);
+    }
+    const auto words = std::move(due.front());
     due.pop_front();
-    const auto texts_of_check = [&] {
-      std::string all;
-      for (const std::size_t size : sizes) all += plain_text(in, size);
-      return all;
-    };
+    std::vector<std::size_t> each;
+    for (const auto& tier : list_of(words).tiers) {
+      each.push_back(sizes_of[tier.kernel].plain);
+      const std::size_t cool_down = kernel(weir::policies::cool_down()).index();
+      if (tier.kernel == cool_down) each.push_back(16);
+    }
+    const auto widths = widths_of(words);
     const std::uint8_t form = in.byte();
+    std::string text = form % 16 == 2 ? "5 1000000 " : form % 16 == 4 ? "5 0" : "5 0 ";
     if (form % 2 == 0) {
-      std::string text = form % 16 == 2 ? "5 1000000 " : form % 16 == 4 ? "5 0" : "5 0 ";
-      for (const std::size_t size : sizes) {
-        for (std::size_t i = 0; i < checks.size(); ++i) text += plain_text(in, size);
+      for (const std::size_t size : each) {
+        for (std::size_t i = 0; i < widths.size(); ++i) text += plain_text(in, size);
       }
       return bulk(text);
     }
-    std::vector<std::string> values{form % 16 == 3 ? bulk("5000000") : integer(server_time)};
-    for (const auto& numbers : checks) {
+    text = "!" + text;
+    for (const std::size_t width : widths) {
       const std::uint8_t which = in.byte();
+      text += which % 2 == 0 ? 'p' : which % 32 == 3 ? 'x' : 'f';
       if (which % 2 == 0) {
-        values.push_back(bulk(texts_of_check()));
+        for (const std::size_t size : each) text += plain_text(in, size);
         continue;
       }
-      const std::size_t count = numbers.size() + (which % 16 == 1 ? 1 : 0);
-      for (std::size_t n = 0; n < count; ++n) {
-        values.push_back(integer(static_cast<int>(in.byte()) - 1));
-      }
+      const std::size_t count = width + (which % 16 == 1 ? 1 : 0);
+      for (std::size_t n = 0; n < count; ++n) text += packed(static_cast<int>(in.byte()) - 1);
     }
-    return array(values);
+    return bulk(text);
   }
   std::string answer_all(bool knows_hello, int value) {
     std::string all;

@@ -11,7 +11,6 @@
 #include "model/joint_scripts.hpp"
 #include "model/own_script.hpp"
 #include "policy/tier_set.hpp"
-#include "redis/script/joint_call.hpp"
 #include "support/text.hpp"
 
 /// The two paths of checks and reservations with several keys: the common one and the full kernels.
@@ -19,13 +18,11 @@ namespace weir::model {
 
 using key_list = std::vector<std::string>;
 using number_list = std::vector<std::int64_t>;
-using redis::script_task;
 
 enum class path { common, full };
 
-inline bool has_common_path(const std::vector<redis::call_tier>& tiers,
-                            script_task task = script_task::record) {
-  return !redis::script_tiers_of(tiers, task).empty();
+inline bool has_common_path(const std::vector<redis::call_tier>& tiers, bool reserves = false) {
+  return joint_scripts::list_of(tiers, reserves).has_common_path;
 }
 
 /// Asks the scripts of several keys on either path.
@@ -50,12 +47,12 @@ struct both_paths : script_fixture {
     return found;
   }
 
-  /// What redis::read_found_turns() says.
+  /// What redis::read_found() says.
   number_list turns(const std::vector<redis::call_tier>& tiers, const key_list& keys,
                     std::int64_t now, const number_list& counts, std::int64_t max_wait, path which,
                     bool may_share_keys = false) {
     if (which == path::common) {
-      BOOST_TEST_REQUIRE(has_common_path(tiers, script_task::reserve));
+      BOOST_TEST_REQUIRE(has_common_path(tiers, true));
     }
     scripts.set_clock(now);
     number_list numbers = scripts.reserve(tiers, keys, counts, max_wait, which == path::full,
@@ -119,7 +116,7 @@ inline std::string answers(const std::vector<redis::call_tier>& tiers,
   return text;
 }
 
-/// The same of reservations, by what redis::read_found_turns() says.
+/// The same of reservations, by what redis::read_found() says.
 inline std::string answers_of_turns(const std::vector<redis::call_tier>& tiers,
                                     std::span<const std::int64_t> numbers,
                                     const number_list& counts, std::int64_t max_wait) {

@@ -5,13 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "model/joint_scripts.hpp"
 #include "model/policy_shapes.hpp"
 #include "model/reference.hpp"
 #include "model/trace_clock.hpp"
 #include "policy/kernel.hpp"
-#include "redis/script/record_reply.hpp"
 #include "redis/script/scripts.hpp"
-#include "support/script_harness.hpp"
 #include "support/text.hpp"
 
 namespace weir::model {
@@ -25,13 +24,13 @@ template <class Kernel>
 class tracer {
  public:
   tracer(const policy& p, const Kernel& kernel, test::random_source& random, tally& totals,
-         test::redis_client* client, test::script_harness* harness, std::string label)
+         test::redis_client* client, joint_scripts* scripts, std::string label)
       : policy_(p),
         kernel_(kernel),
         random_(random),
         totals_(totals),
         client_(client),
-        harness_(harness),
+        scripts_(scripts),
         label_(std::move(label)),
         clock_(random, client ? now_in_tests : random.pick(process_clocks), span_of(p)) {
     for (std::int64_t i = random.between(1, 4); i > 0; --i) {
@@ -166,24 +165,21 @@ class tracer {
       keys.push_back(v.key);
       counts.push_back(v.count);
     }
-    // As the client does: trailing ones are left out (redis/call_parts.cpp).
+    // As the client does: trailing ones are left out.
     while (!counts.empty() && counts.back() == 1) counts.pop_back();
-    harness_->send_clock(c.now);
-    const auto constants = redis::record_arguments(kernel_, c.cost);
-    harness_->send_run(keys, constants, counts);
+    scripts_->send_clock(c.now);
+    const redis::call_tier tiers[] = {{kernel_, c.cost}};
+    scripts_->send(tiers, keys, counts, false, false);
     if (c.asks_ttl) {
-      for (const visit& v : c.visits) harness_->send_requested_end(v.key);
+      for (const visit& v : c.visits) client_->send("HGET", "test:ttl", v.key);
     }
   }
 
   void compare_replies() {
     for (const call& c : calls_) {
       client_->read_view();  // the clock is set
-      std::vector<std::int64_t> numbers(1 + c.visits.size() * Kernel::reply_width);
-      const redis::reply_view& reply = client_->read_view();
-      if (!redis::read_found(kernel_, reply, numbers)) {
-        fail(c, "the script answers " + std::string(reply.root().text));
-      }
+      const redis::call_tier tiers[] = {{kernel_, c.cost}};
+      const auto numbers = scripts_->read(tiers, c.visits.size());
       if (numbers[0] != c.now) fail(c, "the script's now is " + std::to_string(numbers[0]));
       std::span<const std::int64_t> fields = numbers;
       fields = fields.subspan(1);
@@ -245,7 +241,7 @@ class tracer {
   test::random_source& random_;
   tally& totals_;
   test::redis_client* client_;
-  test::script_harness* harness_;
+  joint_scripts* scripts_;
   std::string label_;
   trace_clock clock_;
   std::vector<subject> subjects_;
@@ -257,15 +253,12 @@ class tracer {
 }  // namespace
 
 struct differential::scripts {
-  std::vector<test::script_harness> all;  // as in redis::scripts()
+  joint_scripts all;
 };
 
 differential::differential(test::redis_client* client, std::uint64_t seed, std::uint32_t stream)
-    : seed_(seed), random_(seed, stream), client_(client), scripts_(std::make_unique<scripts>()) {
-  if (!client_) return;
-  for (std::size_t i = 0; i < redis::first_common_path; ++i) {
-    scripts_->all.emplace_back(*client_, redis::scripts()[i].text);
-  }
+    : seed_(seed), random_(seed, stream), client_(client) {
+  if (client_) scripts_ = std::make_unique<scripts>(joint_scripts(*client_));
 }
 
 differential::~differential() = default;
@@ -276,9 +269,11 @@ void differential::trace(const policy& p, std::int64_t steps) {
                             std::to_string(++traces_) + ":";
   std::visit(
       [&](const auto& kernel) {
-        test::script_harness* harness = client_ ? &scripts_->all[redis::script_for(compiled)]
-                                                : nullptr;
-        tracer(p, kernel, random_, totals_, client_, harness, label).run(steps);
+        joint_scripts* const scripts = client_ ? &scripts_->all : nullptr;
+        const redis::call_tier tiers[] = {{compiled, 1}};
+        // Loads it: later, replies are due.
+        if (scripts) scripts->harness_of(joint_scripts::list_of(tiers, false));
+        tracer(p, kernel, random_, totals_, client_, scripts, label).run(steps);
       },
       compiled);
 }

@@ -271,8 +271,7 @@ class trace {
   policies::kernel with_slack(const policies::kernel& k) const {
     if (behind_ == 0) return k;
     const auto& m = std::get<policies::meter>(k);
-    const auto constants = m.arguments(1);
-    const auto unit = constants.values();
+    const auto unit = m.arguments(1);
     const std::int64_t parts = unit[2], interval = unit[3] * parts + unit[4];
     return policies::meter(parts, interval, m.limit() + behind_ * parts / interval + 1, false);
   }

@@ -15,10 +15,8 @@
 #include "model/tier_script.hpp"
 #include "model/trace_clock.hpp"
 #include "policy/tier_set.hpp"
-#include "redis/script/scripts.hpp"
 #include "support/redis_server.hpp"
 #include "support/sanitized.hpp"
-#include "support/script_harness.hpp"
 #include "support/text.hpp"
 
 namespace joint_test {
@@ -70,11 +68,10 @@ class plain_hold final : public model::reference {
 class joint_trace {
  public:
   joint_trace(test::random_source& random, test::redis_client& client, model::joint_scripts& script,
-              test::script_harness& script_of_hold, int number)
+              int number)
       : random_(random),
         client_(client),
         script_(script),
-        script_of_hold_(script_of_hold),
         name_("k" + std::to_string(number) + ".") {}
 
   void add(const policy& p, std::int64_t cost) {
@@ -153,10 +150,10 @@ class joint_trace {
       const policies::cool_down asked(pause);
       plain->pause(clock_->now(), pause);
       asked.record(std::get<policies::cool_down::state>(states_[i]), clock_->now(), 1);
-      script_of_hold_.set_clock(clock_->now());
+      script_.set_clock(clock_->now());
       const std::string key[] = {asked_.keys[i]};
-      const auto constants = asked.arguments(1);
-      script_of_hold_.run(key, constants.values(), {});
+      const redis::call_tier tiers[] = {{asked, 1}};
+      script_.run(tiers, key, {}, false);
     }
   }
 
@@ -222,7 +219,6 @@ class joint_trace {
   test::random_source& random_;
   test::redis_client& client_;
   model::joint_scripts& script_;
-  test::script_harness& script_of_hold_;
   const std::string name_;
   std::int64_t span_ = 1;
   std::optional<model::trace_clock> clock_;
@@ -252,8 +248,6 @@ struct fixture {
   test::redis_server server{{.unix_socket = true}};
   test::redis_client client{server};
   model::joint_scripts script{client};
-  test::script_harness script_of_hold{
-      client, redis::scripts()[policies::kernel(policies::cool_down()).index()].text};
   test::random_source random{test::run_seed(), 700};
 };
 
@@ -264,7 +258,7 @@ BOOST_AUTO_TEST_SUITE(joint_suite)
 BOOST_FIXTURE_TEST_CASE(model_kernels_and_script_agree, fixture) {
   std::int64_t allowed = 0, refused = 0, held = 0;
   for (int n = 0; allowed + refused < steps_wanted; ++n) {
-    joint_trace trace(random, client, script, script_of_hold, n);
+    joint_trace trace(random, client, script, n);
     trace.add_some();
     trace.run();
     allowed += trace.allowed;
@@ -337,7 +331,7 @@ BOOST_FIXTURE_TEST_CASE(without_a_limit_the_largest_costs_pass_together, fixture
        {policy(fixed_window{.limit = unlimited, .window = 1s}),
         policy(sliding_window{.limit = unlimited, .window = 1s}),
         policy(sliding_log{.limit = unlimited, .window = 1s, .resolution = 1ms})}) {
-    joint_trace trace(random, client, script, script_of_hold, n++);
+    joint_trace trace(random, client, script, n++);
     trace.add(p, std::visit([](const auto& k) { return k.ceiling(); }, policies::compile(p)));
     trace.add(token_bucket{10, every(7ms)}, 1);
     for (int step = 0; step < 3; ++step) trace.compare(step, 3);

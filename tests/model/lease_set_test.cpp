@@ -7,8 +7,8 @@
 #include <map>
 #include <memory>
 
+#include "model/joint_scripts.hpp"
 #include "policy/kernel.hpp"
-#include "redis/script/scripts.hpp"
 #include "support/random_source.hpp"
 #include "support/redis_server.hpp"
 #include "support/script_harness.hpp"
@@ -23,7 +23,6 @@ using policies::lease_set;
 using act = lease_set::act;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
-const std::size_t lease_script = policies::kernel(lease_set(1, 1, 1)).index();
 
 /// A lease's name, and when it lapses.
 using who_is_in = std::map<std::string, std::int64_t>;
@@ -96,7 +95,7 @@ struct reference {
 struct fixture {
   test::redis_server server{{.unix_socket = true}};
   test::redis_client client{server};
-  test::script_harness script{client, redis::scripts()[lease_script].text};
+  model::joint_scripts script{client};
 
   /// The three of them; they must agree.
   decision ask(const gate& g, act what, std::int64_t number, bool looks = false) {
@@ -108,13 +107,9 @@ struct fixture {
     agree("C++", expected, here);
 
     script.set_clock(now);
-    const auto arguments = kernel.arguments(number);
+    const redis::call_tier tiers[] = {{kernel, number}};
     const std::int64_t count = looks ? 0 : 1;
-    const test::reply r = script.run(std::span(&key, 1), arguments.values(), std::span(&count, 1));
-    BOOST_TEST_REQUIRE(!r.is_error(), r.text);
-    BOOST_TEST_REQUIRE(r.children.size() == 1 + lease_set::reply_width);
-    std::vector<std::int64_t> fields;
-    for (const test::reply& n : r.children) fields.push_back(n.integer);
+    const auto fields = script.run(tiers, std::span(&key, 1), std::span(&count, 1), false);
     lease_set::summary summary;
     BOOST_TEST_REQUIRE(lease_set::restore(std::span(fields).subspan(1), summary));
     agree("Lua", expected,
@@ -180,10 +175,8 @@ BOOST_AUTO_TEST_CASE(one_call_moves_a_bounded_number_of_leases) {
   script.set_clock(now);
   std::int64_t number = 2;
   for (const std::int64_t left : {1500, 500, 0, 0}) {
-    const auto arguments = g.kernel(act::enter).arguments(number++);
-    const std::int64_t count = 1;
-    BOOST_TEST(
-        !script.run(std::span(&key, 1), arguments.values(), std::span(&count, 1)).is_error());
+    const redis::call_tier tiers[] = {{g.kernel(act::enter), number++}};
+    script.run(tiers, std::span(&key, 1), {}, false);
     const std::string beyond = '(' + std::to_string(now + g.length);
     BOOST_TEST(client.must("ZCOUNT", key, beyond, "+inf").integer == left);
   }
@@ -198,10 +191,8 @@ BOOST_AUTO_TEST_CASE(one_call_moves_a_bounded_number_of_leases) {
   now -= 20 * g.length;
   script.set_clock(now);
   for (int i = 0; i < 3; ++i) {
-    const auto arguments = g.kernel(act::enter).arguments(number++);
-    const std::int64_t count = 1;
-    BOOST_TEST(
-        !script.run(std::span(&key, 1), arguments.values(), std::span(&count, 1)).is_error());
+    const redis::call_tier tiers[] = {{g.kernel(act::enter), number++}};
+    script.run(tiers, std::span(&key, 1), {}, false);
   }
   const std::string beyond = '(' + std::to_string(now + longer);
   BOOST_TEST(client.must("ZCOUNT", key, beyond, "+inf").integer == 0);
@@ -382,11 +373,9 @@ BOOST_AUTO_TEST_CASE(a_foreign_value_is_reported_and_unchanged) {
     const std::string was = client.must("DUMP", key).text;
     for (const act what : {act::enter, act::renew, act::leave}) {
       for (const std::int64_t count : {0, 1}) {
-        const auto arguments = g.kernel(what).arguments(2);
-        const test::reply r = script.run(std::span(&key, 1), arguments.values(),
-                                         std::span(&count, 1));
-        BOOST_TEST_REQUIRE(r.children.size() == 5u);
-        BOOST_TEST(r.children[1].integer == -1);
+        const redis::call_tier tiers[] = {{g.kernel(what), 2}};
+        const auto found = script.run(tiers, std::span(&key, 1), std::span(&count, 1), false);
+        BOOST_TEST(found.at(1) == policies::foreign);
       }
     }
     BOOST_TEST((client.must("DUMP", key).text == was));

@@ -6,16 +6,13 @@
 #include <optional>
 #include <span>
 #include <sstream>
-#include <stdexcept>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "model/joint_scripts.hpp"
 #include "policy/kernel.hpp"
-#include "redis/script/record_reply.hpp"
-#include "redis/script/scripts.hpp"
 #include "support/redis_server.hpp"
-#include "support/script_harness.hpp"
 
 namespace weir::model {
 
@@ -23,29 +20,21 @@ namespace weir::model {
 class own_script {
  public:
   own_script(test::redis_client& client, const policy& p)
-      : client_(client),
-        kernel_(policies::compile(p)),
-        harness_(client, redis::scripts()[redis::script_for(kernel_)].text) {}
+      : kernel_(policies::compile(p)), scripts_(client) {}
 
   /// What becomes of the last check of each key; empty if it holds something else.
   std::vector<std::optional<decision>> record(const std::vector<std::string>& keys,
                                               std::int64_t now,
                                               std::vector<std::int64_t> counts = {},
                                               std::int64_t cost = 1) {
-    harness_.set_clock(now);
+    const redis::call_tier tiers[] = {{kernel_, cost}};
+    scripts_.set_clock(now);
+    const auto numbers = scripts_.run(tiers, keys, counts, false);
+    counts.resize(keys.size(), 1);
     return std::visit(
         [&]<class Kernel>(const Kernel& kernel) {
-          const auto constants = redis::record_arguments(kernel, cost);
-          harness_.send_run(keys, constants, counts);
-          counts.resize(keys.size(), 1);
-          std::vector<std::int64_t> numbers(1 + keys.size() * Kernel::reply_width);
-          const redis::reply_view& reply = client_.read_view();
-          if (!redis::read_found(kernel, reply, numbers)) {
-            throw std::runtime_error("the script answers " + std::string(reply.root().text));
-          }
           std::vector<std::optional<decision>> answers(keys.size());
-          std::span<const std::int64_t> fields(numbers);
-          fields = fields.subspan(1);
+          auto fields = std::span(numbers).subspan(1);
           for (std::size_t i = 0; i < keys.size();
                ++i, fields = fields.subspan(Kernel::reply_width)) {
             typename Kernel::replay state;
@@ -64,16 +53,24 @@ class own_script {
   }
   decision fetch(std::int64_t now) { return record({"k"}, now, {0}).front().value(); }
 
-  policies::script_arguments constants(std::int64_t cost = 1) const {
-    return std::visit([&](const auto& k) { return redis::record_arguments(k, cost); }, kernel_);
+  /// The argument of the production script.
+  std::string argument(std::int64_t cost = 1) const {
+    const redis::call_tier tiers[] = {{kernel_, cost}};
+    std::string packed;
+    redis::pack_argument(packed, tiers, list().has_common_path, false, -1);
+    return packed;
   }
-  const std::string& sha() const { return redis::scripts()[redis::script_for(kernel_)].sha; }
-  const std::string& text() const { return redis::scripts()[redis::script_for(kernel_)].text; }
+  redis::script script() const { return redis::make_script(list()); }
+  std::string text() const { return script().text; }
 
  private:
-  test::redis_client& client_;
+  redis::kernel_list list() const {
+    const redis::call_tier tiers[] = {{kernel_, 1}};
+    return joint_scripts::list_of(tiers, false);
+  }
+
   policies::kernel kernel_;
-  test::script_harness harness_;
+  joint_scripts scripts_;
 };
 
 /// A server, and what its commands were.
@@ -113,11 +110,10 @@ struct script_fixture {
   }
   void send(own_script& script, const std::vector<std::string>& keys, std::int64_t cost = 1) {
     auto writer = client.writer();
-    const auto constants = script.constants(cost);
-    writer.begin(3 + keys.size() + constants.count());
-    writer.arg("EVALSHA").arg(script.sha()).arg(static_cast<std::int64_t>(keys.size()));
+    writer.begin(4 + keys.size());
+    writer.arg("EVALSHA").arg(script.script().sha).arg(static_cast<std::int64_t>(keys.size()));
     for (const std::string& key : keys) writer.arg(key);
-    constants.each([&](const auto& argument) { writer.arg(argument); });
+    writer.arg(script.argument(cost));
   }
 };
 

@@ -38,8 +38,6 @@ struct fixture {
   test::redis_client client{server};
   model::joint_scripts turns{client};
   model::record_scripts checks{client};
-  test::script_harness holds{
-      client, redis::scripts()[policies::kernel(policies::cool_down()).index()].text};
   test::script_harness returns{client, redis::scripts()[redis::settlement].text};
   test::random_source random{test::run_seed(), 900};
 };
@@ -133,10 +131,10 @@ class turn_trace {
     auto& state = std::get<policies::cool_down::state>(states_.back());
     asked.record(state, now_, 1);
     held_until_ = state.until;
-    f_.holds.set_clock(now_);
+    f_.turns.set_clock(now_);
     const std::string key[] = {asked_.keys.back()};
-    const auto constants = asked.arguments(1);
-    f_.holds.run(key, constants.values(), {});
+    const redis::call_tier tiers[] = {{asked, 1}};
+    f_.turns.run(tiers, key, {}, false);
   }
 
   void ask_plainly(bool forward) {

@@ -19,13 +19,6 @@ using detail::check_kind;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
 
-std::size_t script_of(const std::vector<redis::call_tier>& tiers) {
-  redis::script_call call;
-  call.kind = check_kind::record;
-  for (const redis::call_tier& one : tiers) call.tiers.push_back(one);
-  return redis::script_of(call);
-}
-
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(script_lists_suite, both_paths)
@@ -35,12 +28,12 @@ BOOST_AUTO_TEST_CASE(policies_without_a_part_take_the_full_kernels) {
   const policies::kernel queue = policies::compile(leaky_bucket{3, per_hour(3)});
   BOOST_TEST(has_common_path(of({bucket, queue})));
   BOOST_TEST(!has_common_path(of({queue, queue})));
-  BOOST_TEST(!has_common_path(of({bucket, queue}), script_task::reserve));
+  BOOST_TEST(!has_common_path(of({bucket, queue}), true));
   for (const policy& p : {policy(sliding_log{.limit = 3, .window = 1h, .count_refused = true}),
                           policy(fixed_window{.limit = unlimited, .window = 1h}),
                           policy(sliding_window{.limit = unlimited, .window = 1h})}) {
-    for (const script_task task : {script_task::record, script_task::reserve}) {
-      BOOST_TEST(!has_common_path(of({bucket, policies::compile(p)}), task), test::text_of(p));
+    for (const bool reserves : {false, true}) {
+      BOOST_TEST(!has_common_path(of({bucket, policies::compile(p)}), reserves), test::text_of(p));
     }
   }
   BOOST_TEST(!has_common_path(of({bucket, policies::cool_down(1'000'000)})));
@@ -51,7 +44,7 @@ BOOST_AUTO_TEST_CASE(the_most_tiers_fit_into_one_script) {
   for (const policy& p :
        {policy(token_bucket{2, every(1h)}), policy(token_bucket{2, {7, 9h}}),
         policy(fixed_window{2, 1h}), policy(sliding_window{2, 1h}), policy(sliding_log{2, 1h})}) {
-    std::vector<redis::call_tier> tiers(redis::most_script_tiers, {policies::compile(p), 1});
+    std::vector<redis::call_tier> tiers(redis::most_common_tiers, {policies::compile(p), 1});
     key_list keys;
     for (std::size_t i = 0; i < tiers.size(); ++i) keys.push_back(std::to_string(i));
     const auto found = check(tiers, keys, t0, {2}, path::common);
@@ -64,40 +57,53 @@ BOOST_AUTO_TEST_CASE(the_most_tiers_fit_into_one_script) {
                test::text_of(p));
     client.must("FLUSHALL");
     BOOST_TEST(turns(tiers, keys, t0, {1}, 0, path::common).at(1) == redis::at_once);
-    BOOST_TEST((script_of(tiers) >= redis::first_common_path));
     tiers.push_back(tiers.front());
-    BOOST_TEST(script_of(tiers) == redis::full_kernels);
+    BOOST_TEST(!has_common_path(tiers));
+    client.must("FLUSHALL");
+  }
+}
+
+// With the most keys that a check may have, and without a common path.
+BOOST_AUTO_TEST_CASE(the_longest_list_fits_into_a_script) {
+  for (const policy& p : {policy(token_bucket{2, {7, 9h}}), policy(sliding_window{2, 1h}),
+                          policy(sliding_log{2, 1h})}) {
+    std::vector<redis::call_tier> tiers(policies::max_tiers, {policies::compile(p), 1});
+    key_list keys;
+    for (std::size_t i = 0; i < tiers.size(); ++i) keys.push_back(std::to_string(i));
+    check(tiers, keys, t0, {2}, path::full);
+    BOOST_TEST(client.must("EXISTS", "0", "15").integer == 2, test::text_of(p));
+    BOOST_TEST(turns(tiers, keys, t0, {1}, 7'200'000'000, path::full).at(1) > t0);
     client.must("FLUSHALL");
   }
 }
 
 // Else the server's script cache would grow with whatever limiters there are.
-BOOST_AUTO_TEST_CASE(a_process_makes_few_scripts_and_then_leaves_all_to_the_full_kernels) {
+BOOST_AUTO_TEST_CASE(a_process_makes_so_many_scripts_and_no_more) {
   const policies::kernel kernels[] = {policies::compile(token_bucket{2, every(1h)}),
                                       policies::compile(fixed_window{2, 1h}),
                                       policies::compile(sliding_window{2, 1h})};
-  std::map<std::vector<std::size_t>, std::size_t> scripts;
-  std::size_t in_full = 0;
+  std::map<std::size_t, std::size_t> scripts;
+  std::size_t refused = 0;
   for (int round = 0; round < 2; ++round) {
-    for (std::size_t n = 0; n < 162; ++n) {
-      const std::vector<std::size_t> which{n % 2, n / 2 % 3, n / 6 % 3, n / 18 % 3, n / 54};
+    for (std::size_t n = 0; n < 1100; ++n) {
       redis::script_call call;
-      call.kind = which[0] == 0 ? check_kind::record : check_kind::acquire;
-      const std::size_t full = which[0] == 0 ? redis::full_kernels : redis::reservation;
-      for (std::size_t t = 1; t < which.size(); ++t) call.tiers.push_back({kernels[which[t]], 1});
-      const std::size_t script = redis::script_of(call);
-      BOOST_TEST_REQUIRE(script < redis::scripts().size());
-      BOOST_TEST(scripts.try_emplace(which, script).first->second == script);
-      const auto made = redis::tiers_of_script(script);
-      BOOST_TEST(made.size() == (script == full ? 0u : 4u));
-      for (std::size_t t = 0; t < made.size(); ++t) {
-        BOOST_TEST(made[t].kernel_index == which[t + 1]);
+      call.kind = n % 2 == 0 ? check_kind::record : check_kind::acquire;
+      for (std::size_t t = 0, rest = n; t < 7; ++t, rest /= 3) {
+        call.tiers.push_back({kernels[rest % 3], 1});
       }
-      in_full += script == full ? 1 : 0;
+      const std::size_t script = redis::script_of(call);
+      BOOST_TEST(scripts.try_emplace(n, script).first->second == script);
+      if (script == redis::no_script) {
+        ++refused;
+        continue;
+      }
+      BOOST_TEST_REQUIRE(script < redis::scripts().size());
+      BOOST_TEST((redis::list_of_script(script) ==
+                  joint_scripts::list_of({call.tiers.data(), call.tiers.size()}, false)));
     }
   }
   BOOST_TEST(redis::scripts().size() == redis::most_scripts);
-  BOOST_TEST(in_full > 0u);
+  BOOST_TEST(refused > 0u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

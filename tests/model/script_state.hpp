@@ -4,13 +4,11 @@
 #include <chrono>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "model/joint_scripts.hpp"
 #include "policy/kernel.hpp"
-#include "redis/script/record_reply.hpp"
-#include "redis/script/scripts.hpp"
 #include "support/doubles.hpp"
 #include "support/redis_server.hpp"
 #include "support/script_harness.hpp"
@@ -64,9 +62,7 @@ struct script_fixture {
 class script_subject {
  public:
   script_subject(script_fixture& in, const policy& p)
-      : in_(in),
-        kernel_(policies::compile(p)),
-        harness_(in.client, redis::scripts()[redis::script_for(kernel_)].text) {}
+      : in_(in), kernel_(policies::compile(p)), scripts_(in.client) {}
 
   /// Empty if restore() finds the key to hold something else.
   std::vector<std::optional<decision>> check(const std::vector<std::string>& keys, std::int64_t now,
@@ -82,13 +78,12 @@ class script_subject {
   }
   /// One request in each microsecond from `from` to before `to`. The answers are dropped.
   void fill(const std::string& key, std::int64_t from, std::int64_t to) {
-    const auto constants = std::visit([](const auto& k) { return redis::record_arguments(k, 1); },
-                                      kernel_);
+    const redis::call_tier tiers[] = {{kernel_, 1}};
     const std::string keys[] = {key};
     for (std::int64_t sent = from, read = from; read < to; ++read) {
       for (; sent < std::min(read + 500, to); ++sent) {
-        harness_.send_clock(sent);
-        harness_.send_run(keys, constants, {});
+        harness().send_clock(sent);
+        scripts_.send(tiers, keys, {}, false, false);
       }
       for (int replies = 0; replies < 2; ++replies) {
         const test::reply r = in_.client.read();
@@ -97,9 +92,9 @@ class script_subject {
     }
   }
   std::optional<std::int64_t> requested_ttl(const std::string& key) {
-    return harness_.requested_ttl(key);
+    return harness().requested_ttl(key);
   }
-  void forget_ttl(const std::string& key) { harness_.forget_ttl(key); }
+  void forget_ttl(const std::string& key) { harness().forget_ttl(key); }
 
  private:
   template <class Kernel>
@@ -107,19 +102,14 @@ class script_subject {
                                                   const std::vector<std::string>& keys,
                                                   std::int64_t now, std::int64_t count,
                                                   std::int64_t cost) {
-    harness_.set_clock(now);
-    // As in redis::counts_in(): counts of 1 are left out, and the common path is then shorter.
+    harness().set_clock(now);
+    // As the client does: counts of 1 are left out, and the common path is then shorter.
     const std::vector<std::int64_t> counts(count == 1 ? 0 : keys.size(), count);
-    const auto constants = redis::record_arguments(kernel, cost);
-    harness_.send_run(keys, constants, counts);
-    const redis::reply_view& reply = in_.client.read_view();
-    std::vector<std::int64_t> numbers(1 + keys.size() * Kernel::reply_width);
-    if (!redis::read_found(kernel, reply, numbers)) {
-      throw std::runtime_error("the script answers " + std::string(reply.root().text));
-    }
+    const redis::call_tier tiers[] = {{kernel_, cost}};
+    const auto numbers = scripts_.run(tiers, keys, counts, false);
     std::vector<std::optional<decision>> answers;
     for (std::size_t i = 0; i < keys.size(); ++i) {
-      const std::span<const std::int64_t> all = numbers;
+      const auto all = std::span(numbers);
       typename Kernel::replay state;
       std::optional<decision>& answer = answers.emplace_back();
       if (!Kernel::restore(all.subspan(1 + i * Kernel::reply_width, Kernel::reply_width), state)) {
@@ -131,9 +121,14 @@ class script_subject {
     return answers;
   }
 
+  test::script_harness& harness() {
+    const redis::call_tier tiers[] = {{kernel_, 1}};
+    return scripts_.harness_of(joint_scripts::list_of(tiers, false));
+  }
+
   script_fixture& in_;
   policies::kernel kernel_;
-  test::script_harness harness_;
+  joint_scripts scripts_;
 };
 
 using test::doubles;

@@ -11,7 +11,7 @@
 
 #include "model/joint_scripts.hpp"
 #include "policy/tier_set.hpp"
-#include "redis/script/joint_call.hpp"
+#include "redis/script/reply.hpp"
 #include "support/redis_client.hpp"
 #include "support/script_harness.hpp"
 
@@ -31,13 +31,8 @@ struct tier_script {
     return sum;
   }
 
-  /// The kernels' numbers and constants; of those that space their requests the number is negative.
-  void append_constants(std::vector<std::int64_t>& to) const {
-    to.push_back(static_cast<std::int64_t>(kernels.size()));
-    for (std::size_t i = 0; i < kernels.size(); ++i) {
-      to.push_back(redis::number_of(kernels[i]));
-      model::append_constants(to, kernels[i], costs[i]);
-    }
+  static std::int64_t number_of(const policies::kernel& kernel) {
+    return policies::kernel_number(kernel.index(), policies::is_spaced(kernel));
   }
 
   /// What the script of settlements takes. `costs` are what policies::settle_all() takes.
@@ -50,7 +45,7 @@ struct tier_script {
         known, kernels, std::identity(), [&](const auto&, const policies::ticket& t) {
           const policies::kernel& kernel = kernels[i];
           const std::int64_t cost = costs[i++];
-          to.push_back(redis::number_of(kernel));
+          to.push_back(number_of(kernel));
           to.push_back(static_cast<std::int64_t>(policies::act_of(cost)));
           // Endless ones for the script only.
           model::append_constants(to, cost < 0 ? policies::charging(kernel) : kernel,
@@ -66,7 +61,7 @@ struct tier_script {
   std::vector<std::int64_t> lowering() const {
     std::vector<std::int64_t> to{0, 0, static_cast<std::int64_t>(kernels.size())};
     for (std::size_t i = 0; i < kernels.size(); ++i) {
-      to.push_back(redis::number_of(kernels[i]));
+      to.push_back(number_of(kernels[i]));
       to.push_back(static_cast<std::int64_t>(policies::settle_act::lower));
       model::append_constants(to, kernels[i], costs[i]);
     }

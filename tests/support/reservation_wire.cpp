@@ -14,8 +14,8 @@
 #include <utility>
 
 #include "policy/tier_set.hpp"
-#include "redis/script/call_parts.hpp"
-#include "redis/script/joint_call.hpp"
+#include "redis/script/call_writer.hpp"
+#include "redis/script/reply.hpp"
 #include "support/command_reader.hpp"
 #include "support/redis_client.hpp"
 #include "support/script_names.hpp"
@@ -90,7 +90,7 @@ std::int64_t cost_among(const std::vector<std::string>& arguments, std::size_t p
           const policies::script_arguments constants = k.arguments(cost);
           std::size_t at = place;
           bool same = true;
-          for (const std::int64_t value : constants.values()) {
+          for (const std::int64_t value : constants) {
             same = same && number(arguments.at(at++)) == value;
           }
           if (same) return cost;
@@ -111,19 +111,19 @@ std::size_t constants_of(const policies::kernel& kernel) {
   return std::visit([]<class K>(const K&) { return K::script_constants; }, kernel);
 }
 
-/// As the common path of a script gets it.
-std::int64_t cost_in(const std::string& packed, std::int64_t max_wait,
+/// As a script for reservations gets it.
+std::int64_t cost_in(const std::string& packed, bool has_common_path, std::int64_t max_wait,
                      const std::vector<policies::kernel>& kernels) {
   const auto ceiling = std::visit([](const auto& k) { return k.ceiling(); }, kernels.front());
   for (std::int64_t cost = 1; cost <= ceiling; ++cost) {
     std::string own;
-    redis::pack_constants(own, tiers_of(kernels, cost), false, max_wait);
+    redis::pack_argument(own, tiers_of(kernels, cost), has_common_path, false, max_wait);
     if (own == packed) return cost;
   }
   throw std::runtime_error("reservation_wire: constants of another policy");
 }
 
-/// What the client will make of the turns of equal checks: `numbers` are as read_found_turns() says
+/// What the client will make of the turns of equal checks: `numbers` are as read_found() says
 /// of one key, and move on behind them.
 std::vector<decision> decisions_on(const std::vector<redis::call_tier>& asked, std::size_t count,
                                    std::span<const std::int64_t>& numbers, std::int64_t now,
@@ -211,10 +211,11 @@ class reservation_wire::connection : public std::enable_shared_from_this<connect
     std::vector<std::pair<line*, std::size_t>> reserved;
     if (words.front() == "EVALSHA" && !r.is_error()) {
       const std::size_t script = script_index(words[1]);
-      if (redis::task_of_script(script) == redis::script_task::reserve) {
+      if (script == redis::settlement) {
+        wire_.read_return(words, r.children.at(0).integer);
+      } else {
         wire_.read_reservations(words, bytes, reserved);
       }
-      if (script == redis::settlement) wire_.read_return(words, r.children.at(0).integer);
     }
     after_delay(down_,
                 [self = shared_from_this(), bytes, reserved] { self->answer(bytes, reserved); });
@@ -265,8 +266,10 @@ void reservation_wire::expect(const std::string& resource, const std::vector<pol
   limiter_rules rules{policies, {}};
   for (const policy& p : policies) rules.kernels.push_back(policies::compile(p));
   // Makes the script, which another process may ask for.
-  using enum redis::script_task;
-  redis::script_for(redis::script_tiers_of(tiers_of(rules.kernels, 1), reserve), reserve);
+  redis::script_call call;
+  call.kind = detail::check_kind::acquire;
+  for (redis::call_tier& one : tiers_of(rules.kernels, 1)) call.tiers.push_back(std::move(one));
+  redis::script_of(call);
   rules_.emplace(resource, std::move(rules));
 }
 
@@ -281,7 +284,7 @@ reservation_wire::line& reservation_wire::line_of(const std::string& key,
   return found->second;
 }
 
-// The arguments are those of policy/lua/record_all.lua, or of run_each.lua.
+// The arguments are those of policy/lua/check.lua.
 void reservation_wire::read_reservations(const command& words, const std::string& bytes,
                                          std::vector<std::pair<line*, std::size_t>>& reserved) {
   const script_call asked(words);
@@ -289,18 +292,15 @@ void reservation_wire::read_reservations(const command& words, const std::string
   std::string name;
   line_of(asked.keys.front(), rules, name);
   const std::size_t tiers = rules->kernels.size();
-  std::size_t counts = 1;
-  std::int64_t max_wait = 0, cost = 0;
-  if (script_index(words[1]) == redis::reservation) {
-    for (const policies::kernel& k : rules->kernels) counts += 1 + constants_of(k);
-    max_wait = number(asked.arguments.at(counts++));
-    cost = cost_among(asked.arguments, 2, rules->kernels.front());
-  } else {
-    const std::string& packed = asked.arguments.at(0);
-    max_wait = static_cast<std::int64_t>(double_at(packed, 1));
-    cost = cost_in(packed, max_wait, rules->kernels);
-  }
+  const bool has_common_path = redis::list_of_script(script_index(words[1])).has_common_path;
+  const std::string& packed = asked.arguments.at(0);
+  // Flags stand in front of it, unless one kernel has a common path.
+  const auto max_wait = static_cast<std::int64_t>(
+      double_at(packed, has_common_path && tiers == 1 ? 0 : 1));
+  if (max_wait < 0) return;  // these are checks
+  const std::int64_t cost = cost_in(packed, has_common_path, max_wait, rules->kernels);
 
+  std::size_t counts = 1;
   std::vector<redis::call_key> keys(asked.keys.size() / tiers);
   for (redis::call_key& key : keys) {
     const bool is_one = counts >= asked.arguments.size();
@@ -313,7 +313,7 @@ void reservation_wire::read_reservations(const command& words, const std::string
   const redis::reply_view* const reply = reader.next(broken);
   const std::vector<redis::call_tier> of = tiers_of(rules->kernels, cost);
   std::vector<std::int64_t> numbers;
-  if (reply == nullptr || !redis::read_found_turns(of, keys, *reply, numbers)) {
+  if (reply == nullptr || !redis::read_found(of, keys, true, reply->root().text, numbers)) {
     throw std::runtime_error("reservation_wire: a reply of another kind");
   }
   const std::int64_t now = numbers.at(0);

@@ -78,17 +78,6 @@ void script_harness::send_run(std::span<const std::string> keys,
 }
 
 void script_harness::send_run(std::span<const std::string> keys,
-                              const policies::script_arguments& arguments,
-                              std::span<const std::int64_t> counts) {
-  auto writer = client_.writer();
-  writer.begin(3 + keys.size() + arguments.count() + counts.size());
-  writer.arg("EVALSHA").arg(sha_).arg(static_cast<std::int64_t>(keys.size()));
-  for (const std::string& key : keys) writer.arg(key);
-  arguments.each([&](const auto& argument) { writer.arg(argument); });
-  for (const std::int64_t count : counts) writer.arg(count);
-}
-
-void script_harness::send_run(std::span<const std::string> keys,
                               std::span<const std::string> arguments,
                               std::span<const std::int64_t> counts) {
   auto writer = client_.writer();

@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "policy/script_arguments.hpp"
 #include "support/redis_client.hpp"
 
 namespace weir::test {
@@ -30,8 +29,6 @@ class script_harness {
   /// The queueing half, for pipelining: one reply each.
   void send_clock(std::int64_t now);
   void send_run(std::span<const std::string> keys, std::span<const std::int64_t> arguments,
-                std::span<const std::int64_t> counts);
-  void send_run(std::span<const std::string> keys, const policies::script_arguments& arguments,
                 std::span<const std::int64_t> counts);
   void send_run(std::span<const std::string> keys, std::span<const std::string> arguments,
                 std::span<const std::int64_t> counts);

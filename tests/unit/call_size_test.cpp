@@ -7,6 +7,7 @@
 #include <string>
 
 #include "policy/kernel.hpp"
+#include "redis/script/reply.hpp"
 #include "redis/script/script_call.hpp"
 #include "support/doubles.hpp"
 
@@ -74,16 +75,14 @@ BOOST_AUTO_TEST_CASE(of_checks_with_several_keys_those_are_costly_that_full_kern
   const auto common = replied(two, 2, bulk("1790000000 0 " + tat + tat + window + window));
   BOOST_TEST(common.answered_keys == 4u);
   BOOST_TEST(common.costly_keys == 0u);
-  std::string states;
-  for (int i = 0; i < 8; ++i) states += ":0\r\n";
-  const auto mixed = replied(
-      two, 3, "*18\r\n:" + std::to_string(now) + "\r\n" + bulk(plain) + states + states);
+  const std::string states = "f" + std::string(8 * sizeof(double), '\0');
+  const auto mixed = replied(two, 3, bulk("!1790000000 0 p" + plain + states + states));
   BOOST_TEST(mixed.answered_keys == 6u);
   BOOST_TEST(mixed.costly_keys == 4u);
   // Policies that always take the full kernels tell nothing of the keys.
   const auto full = replied(
       policies::compile(tiers{token_bucket{9, per_second(1)}, fixed_window{unlimited, 10s}}), 1,
-      "*9\r\n:" + std::to_string(now) + "\r\n" + states);
+      bulk("!1790000000 0 " + states));
   BOOST_TEST(full.answered_keys == 0u);
 }
 
@@ -96,10 +95,10 @@ BOOST_AUTO_TEST_CASE(a_check_that_a_cool_down_refuses_is_not_costly) {
   auto none = replied(tiers, 3, bulk("1790000000 0 0000000000000000" + full + bucket));
   BOOST_TEST(none.answered_keys == 6u);
   BOOST_TEST(none.costly_keys == 0u);
-  const std::string states = ":0\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n:0\r\n";
-  auto mixed = replied(tiers, 3,
-                       "*10\r\n:" + std::to_string(now) + "\r\n" + bulk(bucket) +
-                           bulk(bucket + bucket + "0000000001000000") + states);
+  const std::string states = "f" + std::string(7 * sizeof(double), '\0');
+  auto mixed = replied(
+      tiers, 3,
+      bulk("!1790000000 0 p" + bucket + "p" + bucket + bucket + "0000000001000000" + states));
   BOOST_TEST(mixed.answered_keys == 6u);
   BOOST_TEST(mixed.costly_keys == 2u);
 

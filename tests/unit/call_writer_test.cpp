@@ -12,6 +12,7 @@
 
 #include "redis/script/coalescer.hpp"
 #include "support/command_reader.hpp"
+#include "support/doubles.hpp"
 #include "support/fake_check.hpp"
 #include "support/random_source.hpp"
 
@@ -58,8 +59,9 @@ BOOST_AUTO_TEST_CASE(each_call_is_written_as_if_it_were_the_first) {
     detail::check_list line;
     const auto& limiter = random.pick(limiters);
     const std::int64_t cost = random.between(1, 2);
-    const auto kind = random.pick(
-        std::vector{check_kind::record, check_kind::record, check_kind::fetch, check_kind::reset});
+    const auto kind = random.pick(std::vector{check_kind::record, check_kind::record,
+                                              check_kind::fetch, check_kind::acquire,
+                                              check_kind::reset});
     for (std::int64_t n = random.between(1, 4); n > 0; --n) {
       const std::string subject = "account-" + std::to_string(random.between(1, 4));
       line.push_back(checks.emplace_back(limiter, subject, cost, kind));
@@ -78,6 +80,36 @@ BOOST_AUTO_TEST_CASE(each_call_is_written_as_if_it_were_the_first) {
     line.clear();
   }
   BOOST_TEST(all.size() > 500u);
+}
+
+// An acquire sends the very script of a record.
+BOOST_AUTO_TEST_CASE(reservations_differ_from_checks_in_the_longest_wait_alone) {
+  for (const policy& p : {policy(token_bucket{9, per_second(1)}), policy(gcra{{7, 3s}, 5}),
+                          policy(fixed_window{9, 1h}), policy(sliding_log{9, 1h}),
+                          policy(fixed_window{.limit = 9, .window = 1h, .count_refused = true})}) {
+    for (const bool cools_down : {false, true}) {
+      const auto limiter = test::make_core("r", p, {.cool_downs = cools_down});
+      std::string texts[2];
+      for (const check_kind kind : {check_kind::record, check_kind::acquire}) {
+        fake_check one(limiter, "one", 2, kind);
+        if (kind == check_kind::acquire) {
+          detail::as<detail::acquire_request>(one.check()).max_wait = 7s;
+        }
+        detail::check_list line;
+        line.push_back(one);
+        redis::coalescer packer(64);
+        redis::call_writer writer;
+        std::string& text = texts[kind == check_kind::acquire];
+        text = written_by(writer, packer.pack(line).front());
+        const std::string none = test::doubles({-1.0}), some = test::doubles({7'000'000.0});
+        BOOST_TEST((text.find(kind == check_kind::record ? none : some) != text.npos));
+        const std::size_t at = text.find(some);
+        if (at != text.npos) text.replace(at, some.size(), none);
+        line.clear();
+      }
+      BOOST_TEST(texts[0] == texts[1]);
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(the_keys_of_each_tier_stand_together) {
@@ -138,9 +170,10 @@ BOOST_AUTO_TEST_CASE(calls_of_several_limiters_say_that_their_checks_may_share_k
       const auto words = reader.next();
       BOOST_TEST_REQUIRE(words.has_value());
       const auto keys = static_cast<long>(2 * count);
-      double may_share_keys = 77;
-      std::memcpy(&may_share_keys, (*words)[3 + 2 * count].data(), sizeof may_share_keys);
-      BOOST_TEST(may_share_keys == (is_joint && count > 1 ? 1.0 : 0.0));
+      double front[2] = {77, 77};
+      std::memcpy(front, (*words)[3 + 2 * count].data(), sizeof front);
+      BOOST_TEST(front[0] == (is_joint && count > 1 ? 1.0 : 0.0));
+      BOOST_TEST(front[1] == -1.0);  // no reservations
       if (is_joint) {
         BOOST_TEST(
             std::vector<std::string>(words->begin() + 3, words->begin() + 3 + keys) == expected,

@@ -211,7 +211,8 @@ class player {
         return true;
       case fault::garbage_halfway:
         if (!has_reply) return false;
-        garble(half() + "\n?" + garbage);
+        // The rest of a text may be any bytes.
+        garble(half() + "\n?" + garbage + std::string(half().size(), '!'));
         return true;
       case fault::wrong_reply:
         if (!has_reply || s.replies.front().whose == 0) return false;

@@ -393,7 +393,7 @@ BOOST_AUTO_TEST_CASE(checks_of_leases_travel_alone_and_in_order) {
       const weir::redis::call_tier& tier = c.tiers.front();
       const auto arguments = std::get<weir::policies::lease_set>(tier.kernel).arguments(tier.cost);
       const char* const acts[] = {"enter ", "renew ", "leave "};
-      out.push_back(acts[arguments.values()[2]] + std::to_string(arguments.values()[4]));
+      out.push_back(acts[arguments[2]] + std::to_string(arguments[4]));
       BOOST_TEST((c.what == script_call::command::request));
       for (const auto& key : c.keys) out.back() += key.count == 1 ? "." : "?";
     }

@@ -5,7 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <string>
 
-#include "redis/script/joint_call.hpp"
+#include "redis/script/script_call.hpp"
 #include "session_driver.hpp"
 
 namespace connection_core_test {

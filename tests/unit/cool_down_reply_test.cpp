@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "redis/script/coalescer.hpp"
+#include "redis/script/reply.hpp"
 #include "support/doubles.hpp"
 #include "support/fake_check.hpp"
 #include "support/text.hpp"
@@ -78,8 +79,8 @@ BOOST_AUTO_TEST_CASE(without_a_cool_down_the_policy_decides_as_beside_one) {
       const auto alone = answers(q.asked, kind,
                                  bulk("1790000000 0 " + q.some_left + q.gap + q.none_left));
       const auto beside = answers(q.asked, kind,
-                                  "*3\r\n:" + std::to_string(now) + "\r\n" + bulk(q.some_left) +
-                                      bulk(q.none_left + q.gap + std::string(32, '0')));
+                                  bulk("!1790000000 0 p" + q.some_left + q.gap + 'p' + q.none_left +
+                                       q.gap + std::string(32, '0')));
       BOOST_TEST_REQUIRE(alone.size() == 3u);
       BOOST_TEST_REQUIRE(beside.size() == 3u);
       for (std::size_t i = 0; i < alone.size(); ++i) {

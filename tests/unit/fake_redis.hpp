@@ -223,33 +223,14 @@ class fake_redis {
   std::vector<subject> take_apart(const command& words, std::vector<rule>& rules) {
     const std::size_t keys = std::stoul(words[2]);
     std::size_t at = 3 + keys;
-    const auto number = [&] { return std::stoll(words[at++]); };
-    const bool joint = weir::test::is_for_several(words[1]);
-    const std::string& packed = words[at];
-    if (packed.size() > 2) {
-      // In front of several tiers: whether checks may share keys.
-      const std::size_t front = joint ? sizeof(double) : 0;
-      const std::size_t tier = 4 * sizeof(double);
-      BOOST_TEST_REQUIRE((packed.size() - front) % tier == 0);
-      for (std::size_t i = front; i < packed.size(); i += tier) {
-        const auto own = packed_window(std::string_view(packed).substr(i));
-        rules.push_back({own[2], own[0]});
-      }
-      ++at;
-    } else {
-      rules.resize(joint ? static_cast<std::size_t>(number()) : 1);
-      for (rule& r : rules) {
-        at += 2;  // the kernel's number, or 0; the window
-        r.limit = number();
-        at += 2;  // the offset; whether refused checks count
-        r.cost = number();
-      }
+    for (const packed_window& w : packed_windows(words[1], words[at++])) {
+      rules.push_back({w.limit, w.cost});
     }
     std::vector<subject> subjects;
     const std::size_t checks = keys / rules.size();
     for (std::size_t check = 0; check < checks; ++check) {
       subject& s = subjects.emplace_back();
-      s.count = at < words.size() ? number() : 1;
+      s.count = at < words.size() ? std::stoll(words[at++]) : 1;
       std::string name = s.count == 0 ? "f" : "r";
       for (std::size_t i = 0; i < rules.size(); ++i) {
         const std::string& key = words[3 + i * checks + check];
@@ -282,7 +263,7 @@ class fake_redis {
         f->right = check(s, rules);
       }
     }
-    return window_reply(found, now);
+    return window_reply(found, now, rules.size());
   }
 
   /// Counts once, in all of the keys or in none, unless it is only looked at. All windows end at

@@ -29,7 +29,9 @@ struct gate_fixture : fixture {
     return c;
   }
   /// A reply to a call of the gate: one is in, and the asker too.
-  bool answer_gate() { return feed("*5\r\n:5000000\r\n:1\r\n:0\r\n:6000000\r\n:6000000\r\n"); }
+  bool answer_gate() {
+    return feed("$38\r\n!5 0 f" + weir::test::doubles({1, 0, 6e6, 6e6}) + "\r\n");
+  }
 };
 
 }  // namespace

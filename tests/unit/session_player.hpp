@@ -117,8 +117,9 @@ inline void player::strike(kind what) {
     }
   };
   const std::string garbage = "HTTP/1.1 400 Bad Request\r\n\r\n";
-  // Behind half a reply, what comes must not complete it.
-  const std::string end = cut_ ? "\n" : "";
+  // Behind half a reply, what comes must not complete it: the rest of a text may be any bytes.
+  const std::string not_the_rest = "\n" + std::string(2000, '!');
+  const std::string end = cut_ ? not_the_rest : "";
   switch (what) {
     case kind::open_fails:
       fail_open(error::connection_refused);
@@ -145,7 +146,7 @@ inline void player::strike(kind what) {
       come(end + garbage);
       break;
     case kind::garbage_halfway:
-      come(half_a_reply() + "\n" + garbage);
+      come(half_a_reply() + not_the_rest + garbage);
       break;
     case kind::wrong_reply:
       come(end + "+OK\r\n");

@@ -85,10 +85,7 @@ class simulated_node {
     const std::size_t keys = std::stoul(words[2]);
     std::size_t at = 3 + keys;
     std::vector<std::string> names(words.begin() + 3, words.begin() + static_cast<long>(at));
-    const std::string_view packed(words[at]);
-    const bool joint = weir::test::is_for_several(words[1]);
-    BOOST_TEST_REQUIRE(packed.size() >= sizeof(double));
-    return {names, packed_window(packed.substr(joint ? sizeof(double) : 0))[0]};
+    return {names, packed_windows(words[1], words[at]).front().cost};
   }
 
  private:
@@ -187,7 +184,7 @@ class simulated_node {
       count += cost;
       d.right = count;
     }
-    r.bytes = window_reply(found);
+    r.bytes = window_reply(found, 5'000'000, found.size());
   }
 
   weir::test::command_reader reader_;

@@ -1,6 +1,5 @@
--- Comes before the kernels, behind start.lua and, in a script of one kernel, its common path. One
--- kernel or several follow, then a driver. The drivers describe KEYS and ARGV; each kernel's file
--- describes its constants, which the kernel reads from ARGV[first_arg] on.
+-- Comes before the full kernels, in check.lua and settle.lua, which describe KEYS and ARGV. Each
+-- kernel's file describes its constants: they are local names in front of the kernel.
 --
 -- A kernel answers equal checks of one key:
 --

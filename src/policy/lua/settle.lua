@@ -16,6 +16,14 @@ local looks, gives_back, charges, lowers = '0', '1', '2', '3'
 -- As in policy/script_arguments.hpp.
 local no_marker, not_done, done = 0, 0, 1
 
+-- The kernel with the number at that place in ARGV, and whether a request that passes has to wait
+-- until the bucket is empty: then the number is negative (policies::kernel_number).
+local function kernel_at(place)
+  local number = tonumber(ARGV[place])
+  local spaced = number < 0
+  return kernels[spaced and -number or number], spaced
+end
+
 local reply = {clock}
 local remember, counted = tonumber(ARGV[1]), tonumber(ARGV[2])
 local tiers, place, at = {}, 4, 3

@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <variant>
 
-#include "redis/script/joint_call.hpp"
-#include "redis/script/record_reply.hpp"
 #include "redis/script/script_call.hpp"
 
 namespace weir::redis {
@@ -94,13 +92,17 @@ class call_size {
     if (c.kind != record && c.kind != fetch) return script_call::usual_keys;
     const auto most_of = [&](const bound& b) { return keys_of(b, c); };
     if (c.tiers.size() > 1) {
-      const bool is_common = costly_of(c) <= most_costly && c.script >= first_common_path;
-      if (!is_common) return most_of(joint);
+      const bool is_usual = costly_of(c) <= most_costly && is_common(c);
+      if (!is_usual) return most_of(joint);
       return most_of(joint_common_path) / written_tiers(c) * c.tiers.size();
     }
     const std::size_t most = most_of(
         std::visit([](const auto& k) { return bound_of(k); }, c.tiers.front().kernel));
     return costly_of(c) > most_costly ? std::min(most, unknown_keys) : most;
+  }
+
+  static bool is_common(const script_call& c) noexcept {
+    return c.script != no_script && list_of_script(c.script).has_common_path;
   }
 
   static std::size_t keys_of(const bound& b, const script_call& c) noexcept {
@@ -126,7 +128,7 @@ class call_size {
     if constexpr (Kernel::kind == policies::kernel_kind::bucket) {
       return kernel.has_whole_units() ? common_path : in_parts;
     } else if constexpr (policies::is_policy(Kernel::kind)) {
-      return kernel.plain_arguments(1) ? common_path : full_kernel;
+      return kernel.has_common_path() ? common_path : full_kernel;
     } else {
       return full_kernel;
     }

@@ -4,8 +4,6 @@
 #include <boost/container_hash/hash.hpp>
 #include <memory>
 
-#include "redis/script/settlement_call.hpp"
-
 namespace weir::redis {
 
 using detail::check;
@@ -98,6 +96,17 @@ bool same_subjects(const check& a, const check& b) {
                             [](const detail::term& x, const detail::term& y) {
                               return x.subject.view() == y.subject.view();
                             });
+}
+
+settlement_terms settlement_terms_of(const detail::check& c) {
+  settlement_terms terms{detail::tickets_of(c)};
+  if (c.kind == check_kind::give_back) {
+    terms.remember = policies::shortest_marker;  // outlasts the repetitions of a give-back
+  } else if (c.kind == check_kind::settle) {
+    const auto& asked = detail::as<detail::settle_request>(c);
+    if (asked.id != 0) terms.remember = detail::marker_needed_until(asked.about);
+  }
+  return terms;
 }
 
 }  // namespace

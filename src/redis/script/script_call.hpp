@@ -5,14 +5,12 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <string>
-#include <vector>
+#include <span>
 
 #include "base/prefetch.hpp"
 #include "check/check_list.hpp"
 #include "check/limiter_spec.hpp"
 #include "policy/tier_set.hpp"
-#include "redis/resp/resp_reader.hpp"
 #include "redis/script/scripts.hpp"
 
 namespace weir::redis {
@@ -36,7 +34,7 @@ struct call_tier {
   friend bool operator==(const call_tier&, const call_tier&) = default;
 };
 
-/// What a settlement says beside its keys and tiers; see settlement_call.hpp.
+/// What a settlement says beside its keys and tiers; see policy/lua/settle.lua.
 struct settlement_terms {
   policies::tickets tickets;
   policies::instant remember = policies::no_marker;  // the expiry of the marker
@@ -109,8 +107,11 @@ struct script_call : call_notes {
 /// again.
 using call_list = std::list<script_call>;
 
-/// Reads the reply to a request: writes the answers, or a key's own error, to the checks that are
-/// still pending; unlinks none. Returns the server's error for the whole call, or zero.
-error read_reply(script_call& c, const reply_view& reply, std::vector<std::int64_t>& scratch);
+/// The index in scripts() of a request's script (not of a reset), or no_script.
+std::size_t script_of(const script_call& c) noexcept;
+
+/// How many numbers a script replies for one key, or for the keys of one check.
+std::size_t reply_width(const call_tier& t) noexcept;
+std::size_t reply_width(std::span<const call_tier> tiers) noexcept;
 
 }  // namespace weir::redis
