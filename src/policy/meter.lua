@@ -1,5 +1,5 @@
--- The meter kernel (meter.hpp): token_bucket, gcra and leaky_bucket. Sections "_of_parts" are for a T
--- that is not a whole number of microseconds.
+-- The meter kernel (meter.hpp): token_bucket, gcra and leaky_bucket. Sections "_of_parts" are for a
+-- T that is not a whole number of microseconds.
 --
 -- Key       the TAT in microseconds, as "whole" or "whole/part"; with reservations ahead, or some
 --           given back, "whole/part@written>last turn-returned+until when that is remembered"
@@ -52,7 +52,8 @@ if @nth == 1 and n > 1 and clock <= full_ - step_ then
   low_, high_, far_ = format('%d', clock), format('%d', full_ - step_), format('%d', full_ + burst_)
   if #low_ ~= 16 or #far_ ~= 16 then low_, high_, far_ = '', '', '' end
 end
--- What buckets share that are full again: the next TAT, and the line of the grid behind which it is.
+-- What buckets share that are full again: the next TAT, and the line of the grid behind which it
+-- is.
 @one local next_text_, next_line_, line_text_
 @quick
 local quick_

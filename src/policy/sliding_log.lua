@@ -114,7 +114,8 @@ do
           passes = stamp_
         elseif need > 0 then
           -- A single entry's total is the newest one's.
-          local reached = ((oldest_ == newest_ and total_ or oldest_total_) - base_) % 4503599627370496
+          local reached = oldest_ == newest_ and total_ or oldest_total_
+          reached = (reached - base_) % 4503599627370496
           passes = oldest_
           if reached < need then
             -- More than the oldest has to leave. The first guess is that all entries weigh the

@@ -24,9 +24,9 @@ local base = 2 ^ (exponent - 1)
 local most = math.min(math.floor(9007199254740991 / window) * base, 4503599627370495)
 local count_refused = 0
 @start
--- `rest_` is how long the previous window still weighs, and `heaviest_` the largest count that can be
--- weighed then: no product passes 2^53, so a quotient that is not whole is not rounded to a whole
--- one.
+-- `rest_` is how long the previous window still weighs, and `heaviest_` the largest count that can
+-- be weighed then: no product passes 2^53, so a quotient that is not whole is not rounded to a
+-- whole one.
 local begin_ = clock - clock % window_
 local rest_ = begin_ + window_ - clock
 local heaviest_ = exact / rest_

@@ -13,9 +13,9 @@
 
 namespace weir::policies {
 
-/// Takes `count` little-endian doubles from the front of a script's reply; the first `wanted` become
-/// the fields, the others zeros. False if the text is too short, or a double is not a whole number
-/// from `least` to max_exact: the script checks each, so this is not its reply.
+/// Takes `count` little-endian doubles from the front of a script's reply; the first `wanted`
+/// become the fields, the others zeros. False if the text is too short, or a double is not a whole
+/// number from `least` to max_exact: the script checks each, so this is not its reply.
 inline bool take_doubles(std::string_view& text, std::size_t count, std::size_t wanted,
                          std::span<std::int64_t> fields, std::int64_t least = 0) noexcept {
   const std::size_t size = count * sizeof(double);

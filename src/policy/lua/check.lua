@@ -1,6 +1,6 @@
--- The script of checks and of reservations, for one list of kernels: of one, whose checks have a key
--- each, or of several, whose checks have a key for each kernel (a tier) and pass all or nothing. It
--- answers all checks of a call at one instant, as if one came after the other.
+-- The script of checks and of reservations, for one list of kernels: of one, whose checks have a
+-- key each, or of several, whose checks have a key for each kernel (a tier) and pass all or
+-- nothing. It answers all checks of a call at one instant, as if one came after the other.
 --
 -- Mostly, all keys hold a plain state or nothing. The common path answers such checks without a
 -- function of its own: to make one costs more than many steps. It only notes a check with a key in
@@ -10,10 +10,10 @@
 -- needs the full kernels, @one or @several; prelude.lua; @kernels; @record_one or @record_several;
 -- @answer. A line that begins with "@one ", "@several ", "@whole " or "@parts " is kept only for a
 -- list of one kernel, of several, for a bucket with whole microseconds, or with parts of one. Each
--- block between "@each" and "@end" is repeated for each tier, one with "@write" only for a tier that
--- writes. There, @nth stands for the tier's number, counted from 1; @key for the index in KEYS of
--- the tier's key for check `i`; a name that ends with an underscore gets the tier's number behind
--- it; and these lines become the section of the kernel's file with that name:
+-- block between "@each" and "@end" is repeated for each tier, one with "@write" only for a tier
+-- that writes. There, @nth stands for the tier's number, counted from 1; @key for the index in KEYS
+-- of the tier's key for check `i`; a name that ends with an underscore gets the tier's number
+-- behind it; and these lines become the section of the kernel's file with that name:
 --
 --   @constants  the names of its constants, with a comma behind each. A name that ends with "text_"
 --               is a text, others are numbers. A list with a common path takes @common_constants in
@@ -23,8 +23,8 @@
 --   @state      `stored` is what the key holds, or an error, which is a table. Reads its numbers,
 --               for @quick and @look
 --   @quick      in a list of one kernel: sets `done`, and perhaps `line`, if it has counted or
---               refused a single check of a key in the most usual of the plain states. May return an
---               error
+--               refused a single check of a key in the most usual of the plain states. May return
+--               an error
 --   @look       sets `room` to how many equal checks the key lets pass: perhaps more than are asked
 --               for, or fewer than none, or not a whole number. Leaves it nil if the state is not
 --               plain. For an absent key, it or @state sets found[@key] to the text that stands for
@@ -36,27 +36,27 @@
 --   @full       the full kernel, see prelude.lua: a function that makes it, once in a list, and a
 --               call of that with the tier's constants
 --
--- "@insert rule" stands, in @look and in @full, for the kernel's rule: it sets `room`. A section with
--- "_of_parts" behind its name is for buckets with parts of a microsecond.
+-- "@insert rule" stands, in @look and in @full, for the kernel's rule: it sets `room`. A section
+-- with "_of_parts" behind its name is for buckets with parts of a microsecond.
 --
 -- Everywhere, @locals makes local names of those functions that the common path uses; @flags is
 -- `flags` and a comma, but nothing in a list of one with a common path, where it would be 0 and the
--- argument does not have it; @tiers is the number of tiers; @shown the same without the cool-downs at the end, but
--- at least 1; @format unpacks the constants; @width is how many numbers the states of all tiers
--- have, @widths how many each has; @numbers packs them.
+-- argument does not have it; @tiers is the number of tiers; @shown the same without the cool-downs
+-- at the end, but at least 1; @format unpacks the constants; @width is how many numbers the states
+-- of all tiers have, @widths how many each has; @numbers packs them.
 --
 -- KEYS   one per check for the first tier, in the same order one for the second, and so on
--- ARGV   packed: `flags` (see @flags), 1 if checks may have a key in common, and 2 ^ t more if a request that
---        passes at tier t has to wait until the bucket is empty (for the full kernels); the longest
---        wait of reservations, or -1 for checks; for each tier its constants. Numbers are
---        little-endian doubles, texts end with a zero byte. Then for each check the number of equal
---        ones (1 if left out, or look_only)
+-- ARGV   packed: `flags` (see @flags), 1 if checks may have a key in common, and 2 ^ t more if a
+--        request that passes at tier t has to wait until the bucket is empty (for the full
+--        kernels); the longest wait of reservations, or -1 for checks; for each tier its constants.
+--        Numbers are little-endian doubles, texts end with a zero byte. Then for each check the
+--        number of equal ones (1 if left out, or look_only)
 -- Reply  the clock's two numbers, each with a space behind it, and what each key held, or the text
 --        that stands for nothing; nothing of the cool-downs at the end if none of them is there. If
---        full kernels have taken checks: "!", the clock, and then for each check "p" and the text of
---        what its keys held, or "f" and its numbers as little-endian doubles: the states before, and
---        of reservations, for each of equal ones, its time and the states that it found then (now,
---        if nothing was reserved)
+--        full kernels have taken checks: "!", the clock, and then for each check "p" and the text
+--        of what its keys held, or "f" and its numbers as little-endian doubles: the states before,
+--        and of reservations, for each of equal ones, its time and the states that it found then
+--        (now, if nothing was reserved)
 
 @head
 local ARGV, keys, call, pcall, read = ARGV, KEYS, redis.call, redis.pcall, struct.unpack

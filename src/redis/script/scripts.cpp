@@ -50,8 +50,8 @@ bool begins_section(std::string_view line) {
   return line.size() > 1 && line[0] == '@' && line.find_first_not_of(letters, 1) == line.npos;
 }
 
-/// The lines behind the line "@name", up to the next one that begins a section; null if the file has
-/// no such section.
+/// The lines behind the line "@name", up to the next one that begins a section; null if the file
+/// has no such section.
 std::string_view section_of(std::string_view file, std::string_view name) {
   for (std::size_t at = 0; at < file.size();) {
     const std::size_t end = file.find('\n', at);

@@ -45,7 +45,8 @@ kernel_list kernel_list_of(const Tiers& tiers, bool reserves, Projection kernel_
   const std::size_t most_queues = reserves ? 0 : 1;
   std::size_t queues = 0;
   list.has_common_path = tiers.size() <= most_common_tiers;
-  // What it writes shows whether a single key is of another type. A check of a cool-down only looks.
+  // What it writes shows whether a single key is of another type. A check of a cool-down only
+  // looks.
   const bool writes = tiers.size() > 1 ||
                       !std::holds_alternative<policies::cool_down>(kernel_of(*tiers.begin()));
   list.has_common_path = list.has_common_path && writes;
