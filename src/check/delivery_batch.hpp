@@ -33,7 +33,7 @@ class delivery_batch {
     done_.swap(done);
   }
   delivery_batch(delivery_batch&& other) noexcept
-      : executor_(std::move(other.executor_)), is_rest_(other.is_rest_) {
+      : executor_(other.executor_), is_rest_(other.is_rest_) {  // post_rest() needs it afterwards
     done_.swap(other.done_);
   }
 

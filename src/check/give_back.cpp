@@ -29,13 +29,7 @@ std::vector<term> copy_of(std::span<const term> terms) { return {terms.begin(), 
 class give_back final : public joint_check_of<give_back_request> {
  public:
   give_back(const check& reservation, check* told)
-      : give_back(reservation.limiter,
-                  {{.subject = reservation.subject,
-                    .asked = {.cost = as<acquire_request>(reservation).cost,
-                              .reservation = reservation.answer,
-                              .found = as<acquire_request>(reservation).found}},
-                   copy_of(reservation.further())},
-                  told) {}
+      : give_back(reservation.limiter, what_returns(reservation), told) {}
 
   give_back(const std::shared_ptr<const limiter_spec>& owner, arguments&& with, check* told)
       : joint_check_of(std::shared_ptr(owner), std::move(with)), caller_(told) {
@@ -62,6 +56,17 @@ class give_back final : public joint_check_of<give_back_request> {
   }
 
  private:
+  // One statement for each: g++ 12 destroys members of an aggregate twice if a later one throws.
+  static arguments what_returns(const check& reservation) {
+    arguments all;
+    all.first.subject = reservation.subject;
+    all.first.asked.cost = as<acquire_request>(reservation).cost;
+    all.first.asked.reservation = reservation.answer;
+    all.first.asked.found = as<acquire_request>(reservation).found;
+    all.further = copy_of(reservation.further());
+    return all;
+  }
+
   void wait_for_connection() {
     if (caller_ != nullptr) return;  // the store is closing and does not reconnect
     waits_for_connection_ = waiting_for_connection.fetch_add(1, std::memory_order_relaxed) <

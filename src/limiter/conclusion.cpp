@@ -46,12 +46,11 @@ void remember(const check& c) {
 void forget_cool_down(const check& reset, waiting::acquire_queue& joint_waiters) {
   const limiter_spec& own = *reset.limiter;
   if (!own.has_cool_down) return;
+  joint_waiters.forget_joint_cool_down(reset.limiter, reset.subject.view());
   for (const auto& one : own.store->limiters().present()) {
     if (one->resource_id != own.resource_id || !one->has_cool_down) continue;
     const auto& queue = impl_of(*one).queue;
-    if (queue == nullptr) continue;
-    queue->forget_cool_down(reset.subject.view());
-    joint_waiters.forget_joint_cool_down(one, reset.subject.view());
+    if (queue != nullptr) queue->forget_cool_down(reset.subject.view());
   }
 }
 
@@ -99,9 +98,8 @@ void note_cool_down(check& c, waiting::acquire_queue& joint_waiters) {
   if (left.count() > 0 && c.further().empty()) {
     const std::string_view subject = c.subject.view();
     const auto& queue = impl_of(*c.limiter).queue;
-    if (queue->cool_down(c.limiter, subject, left)) {
-      joint_waiters.joint_cool_down(c.limiter, subject, left);
-    }
+    queue->cool_down(c.limiter, subject, left);
+    joint_waiters.joint_cool_down(c.limiter, subject, left);
   }
   if (!c.answer.cooling_down) return;
   // cool_down() itself is answered with the exact time.

@@ -36,22 +36,6 @@ acquire_queue::acquire_queue(const queue_rules& rules)
 acquire_queue::acquire_queue(joint_tag) noexcept
     : rules_(), is_joint_(true), has_direct_checks_(false) {}
 
-acquire_queue::line_entry::line_entry(std::string_view text, const check& first,
-                                      const queue_rules& rules)
-    : name(text), queue(rules) {
-  if (first.further().empty()) return;
-  detail::for_each_limiter(first, [&](const detail::limiter_spec& limiter, std::string_view s) {
-    if (limiter.has_cool_down) cooled.emplace_back(&limiter, s);
-  });
-}
-
-bool acquire_queue::line_entry::obeys(const detail::limiter_spec& limiter,
-                                      std::string_view subject) const noexcept {
-  return std::any_of(cooled.begin(), cooled.end(), [&](const auto& one) {
-    return one.first == &limiter && one.second.view() == subject;
-  });
-}
-
 // ---- callers, the store and the timer, on any thread
 
 void acquire_queue::arrive(check& c, const queue_rules& rules) {
@@ -92,6 +76,7 @@ void acquire_queue::cancel(check& c, cancel_scope scope) {
   {
     const std::lock_guard lock(mutex_);
     if (flight_of(c).queued == nullptr) return;  // the result is on its way to the caller
+    if (!core->store->get_executor()) return;    // the context is being destroyed, and it with it
     is_at_store = is_direct(c);
     if (!is_at_store) {
       line_entry& entry = known_entry_of(c);
@@ -135,7 +120,10 @@ void acquire_queue::on_timer(const core_ptr& core) {
       entry->queue.on_time(now, out);
       put(core, *entry, out);
     }
-    arm(core);
+    // By the limiter of who is next: another one may have no waiter any more.
+    const line_entry* const next = agenda_.first_due(time::max());
+    const core_ptr its = next != nullptr ? next->queue.limiter() : nullptr;
+    arm(its != nullptr ? its : core);
   }
   carry_out(core, out, delivery::post);
 }
@@ -193,11 +181,27 @@ acquire_queue::line_entry& acquire_queue::entry_of(const check& c, const queue_r
   std::string room;
   const std::string_view name = line_of(c, room);
   if (const auto found = entries_.find(name); found != entries_.end()) return *found->second;
-  auto made = std::make_unique<line_entry>(name, c, rules);
+  auto made = std::make_unique<line_entry>(name, rules);
   line_entry& entry = *made;
+  if (is_joint_) {
+    detail::for_each_limiter(c, [&](const detail::limiter_spec& limiter, std::string_view s) {
+      if (limiter.has_cool_down) entry.cooled_by.emplace_back(limiter.resource_id, hash_(s));
+    });
+  }
   entries_.emplace(entry.name.view(), std::move(made));
+  try {
+    for (const cooled& one : entry.cooled_by) cooled_lines_.emplace(one, &entry);
+  } catch (...) {  // out of memory
+    remove(entry);
+    throw;
+  }
   tell_of_direct_checks(entry);
   return entry;
+}
+
+void acquire_queue::remove(line_entry& entry) noexcept {
+  for (const cooled& one : entry.cooled_by) cooled_lines_.erase({one, &entry});
+  entries_.erase(entry.name.view());
 }
 
 /// Apart from the table, because the end of an event may free a line.
@@ -218,6 +222,9 @@ acquire_queue::line_entry& acquire_queue::known_entry_of(const check& c) {
   std::string room;
   return *entries_.find(line_of(c, room))->second;
 }
+acquire_queue::line_entry& acquire_queue::entry_of(const reservation_request& request) noexcept {
+  return static_cast<line_entry&>(*request.line);
+}
 
 /// The end of every event of a line. `entry` may be gone afterwards.
 void acquire_queue::update(const core_ptr& core, line_entry& entry, orders& out) {
@@ -231,6 +238,7 @@ void acquire_queue::update(const core_ptr& core, line_entry& entry, orders& out)
 void acquire_queue::put(const core_ptr& core, line_entry& entry, orders& out) {
   for (request_ptr& request : out.starts) {
     request->queue = this;
+    request->line = &entry;
     to_start_.push_back(std::move(request));
   }
   out.starts.clear();
@@ -248,11 +256,11 @@ void acquire_queue::put(const core_ptr& core, line_entry& entry, orders& out) {
   // The store does not know a request that was not started; submit() cancels it after the start.
   std::erase_if(out.cancels, [](const auto& cancel) { return !cancel.first->is_started; });
   agenda_.put(entry, entry.queue.wakeup());
-  if (entry.queue.is_idle()) entries_.erase(entry.name.view());
+  if (entry.queue.is_idle()) remove(entry);
 }
 
 void acquire_queue::take_answer(const core_ptr& core, reservation_request& request, orders& out) {
-  line_entry& entry = known_entry_of(request);
+  line_entry& entry = entry_of(request);
   const time now = clock_now();
   entry.queue.answered(request, now, out);
   if (closed_) entry.queue.close(out);
@@ -266,7 +274,7 @@ std::vector<request_ptr> acquire_queue::take_to_start(const core_ptr& core, orde
   std::vector<request_ptr> taken;
   while (taken.empty() && !to_start_.empty() && unsent_returns_ == 0) {
     for (request_ptr& request : std::exchange(to_start_, {})) {
-      known_entry_of(*request).queue.started();
+      entry_of(*request).queue.started();
       if (request->cancelled) {
         request->ec = asio::error::operation_aborted;
         take_answer(core, *request, out);
@@ -371,6 +379,7 @@ void acquire_queue::context_shut_down() noexcept {
     out.keep_alive = std::move(keep_alive_);
     to_start_.clear();
     entries.swap(entries_);
+    cooled_lines_.clear();
     for (auto& [name, entry] : entries) entry->queue.abandon(out);
   }
   discard(std::move(out.told));

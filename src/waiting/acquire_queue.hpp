@@ -3,6 +3,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -56,15 +57,15 @@ class acquire_queue final {
   /// has to wait; the queue owns it and may finish it before the call returns.
   bool takes_in(detail::check& c);
 
-  /// Notes a cool-down that the store reported; `left` is its remaining time. True if this is news:
-  /// the queue knew of none, or of a shorter one.
-  bool cool_down(const core_ptr& core, std::string_view subject, std::chrono::microseconds left);
+  /// Notes a cool-down that the store reported; `left` is its remaining time.
+  void cool_down(const core_ptr& core, std::string_view subject, std::chrono::microseconds left);
 
   /// Forgets the subject's cool-down, which a reset has ended. Waiters that it has postponed stay
   /// postponed.
   void forget_cool_down(std::string_view subject);
 
-  /// The same two for acquire_all(), whose lines may have several limiters with cool-downs.
+  /// The same two for acquire_all(), whose lines may have several limiters with cool-downs. All
+  /// limiters of one resource are meant.
   void joint_cool_down(const core_ptr& core, std::string_view subject,
                        std::chrono::microseconds left);
   void forget_joint_cool_down(const core_ptr& core, std::string_view subject);
@@ -79,15 +80,14 @@ class acquire_queue final {
   std::size_t lines() const;
 
  private:
+  /// A resource and the hash of a subject.
+  using cooled = std::pair<std::uint64_t, std::uint64_t>;
   /// A line and its queue.
   struct line_entry : detail::agenda_entry {
-    line_entry(std::string_view text, const detail::check& first, const queue_rules& rules);
-
-    /// True if a cool-down of this limiter and subject covers reservations of the line.
-    bool obeys(const detail::limiter_spec& limiter, std::string_view subject) const noexcept;
+    line_entry(std::string_view text, const queue_rules& rules) : name(text), queue(rules) {}
 
     const detail::short_text name;
-    std::vector<std::pair<const detail::limiter_spec*, detail::short_text>> cooled;  // if joint
+    std::vector<cooled> cooled_by;  // of acquire_all(): whose cool-downs concern it
     reservation_queue queue;
   };
   enum joint_tag { joint };
@@ -114,6 +114,8 @@ class acquire_queue final {
   template <class F>
   void for_joint_lines(const core_ptr& core, std::string_view subject, F f);
   line_entry& known_entry_of(const detail::check& c);
+  static line_entry& entry_of(const reservation_request& request) noexcept;
+  void remove(line_entry& entry) noexcept;
   void update(const core_ptr& core, line_entry& entry, orders& out);
   void put(const core_ptr& core, line_entry& entry, orders& out);
   void take_answer(const core_ptr& core, reservation_request& request, orders& out);
@@ -141,6 +143,7 @@ class acquire_queue final {
   // How many direct checks each subject has, by its hash.
   const detail::key_hash hash_;
   boost::unordered_flat_map<std::uint64_t, std::size_t> direct_;
+  std::set<std::pair<cooled, line_entry*>> cooled_lines_;
   detail::agenda<line_entry> agenda_;
   detail::alarm alarm_;  // stopped once the context is gone
   known_cool_downs cool_downs_;

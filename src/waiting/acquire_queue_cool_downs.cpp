@@ -7,24 +7,23 @@ namespace weir::waiting {
 
 using detail::delivery;
 
-bool acquire_queue::cool_down(const core_ptr& core, std::string_view subject,
+void acquire_queue::cool_down(const core_ptr& core, std::string_view subject,
                               std::chrono::microseconds left) {
   orders out;
-  bool is_news = false;
   {
     const std::lock_guard lock(mutex_);
     start(core);
-    if (alarm_.is_stopped()) return false;
+    if (alarm_.is_stopped()) return;
     const time now = clock_now();
-    is_news = cool_downs_.note(subject, now + left, now, rules_.same_end);
-    if (is_news) last_cool_down_ = last_arrival_;
+    if (cool_downs_.note(subject, now + left, now, rules_.same_end)) {
+      last_cool_down_ = last_arrival_;
+    }
     const auto found = entries_.find(subject);
-    if (found == entries_.end()) return is_news;
+    if (found == entries_.end()) return;
     found->second->queue.cool_down(now + left, now, out);
     update(core, *found->second, out);
   }
   carry_out(core, out, delivery::post);
-  return is_news;
 }
 
 void acquire_queue::forget_cool_down(std::string_view subject) {
@@ -34,15 +33,20 @@ void acquire_queue::forget_cool_down(std::string_view subject) {
   if (found != entries_.end()) found->second->queue.forget_cool_down();
 }
 
-/// Calls f(queue, now, orders) for each line that has this limiter and subject.
+/// Calls f(queue, now, orders) for each line of this resource and subject.
 template <class F>
 void acquire_queue::for_joint_lines(const core_ptr& core, std::string_view subject, F f) {
   orders out;
   {
     const std::lock_guard lock(mutex_);
-    if (alarm_.is_stopped()) return;
-    for (line_entry* entry : all_lines()) {
-      if (!entry->obeys(*core, subject)) continue;
+    if (alarm_.is_stopped() || cooled_lines_.empty()) return;
+    const cooled key{core->resource_id, hash_(subject)};
+    std::vector<line_entry*> concerned;  // apart, because the end of an event may free a line
+    for (auto it = cooled_lines_.lower_bound({key, nullptr}); it != cooled_lines_.end(); ++it) {
+      if (it->first != key) break;
+      concerned.push_back(it->second);
+    }
+    for (line_entry* entry : concerned) {
       f(entry->queue, clock_now(), out);
       update(core, *entry, out);
     }

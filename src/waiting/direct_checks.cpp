@@ -135,6 +135,7 @@ void acquire_queue::let_wait(line_entry& entry, check& c, std::optional<cancel_s
   auto& asked = detail::as<acquire_request>(c);
   const auto request = std::make_shared<reservation_request>(c, asked.max_wait);
   request->queue = this;
+  request->line = &entry;
   request->is_started = true;
   request->take_answer_of(c);
   request->cancelled = cancelled;
@@ -162,7 +163,9 @@ request_ptr acquire_queue::successor_of(check& c) {
     made->cancelled = cancel_scope::any;
     made->queue = this;
     made->is_started = true;
-    entry_of(c, rules_).queue.expect_answer();
+    line_entry& entry = entry_of(c, rules_);
+    made->line = &entry;
+    entry.queue.expect_answer();
     made->self = made;
     return made;
   } catch (const std::bad_alloc&) {

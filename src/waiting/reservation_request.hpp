@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/agenda.hpp"
 #include "check/check_list.hpp"
 #include "waiting/waiter.hpp"
 
@@ -54,6 +55,7 @@ class reservation_request final : public detail::joint_check_of<detail::acquire_
 
   // Set by the acquire_queue:
   acquire_queue* queue = nullptr;
+  detail::agenda_entry* line = nullptr;       // it lasts as long as the request
   std::shared_ptr<reservation_request> self;  // keeps it alive while the store has it
   bool is_started = false;
 };

@@ -107,8 +107,10 @@ BOOST_FIXTURE_TEST_SUITE(deadlines_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(calls_that_were_swallowed_end_in_the_order_of_their_deadlines) {
   BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << weir::test::run_seed()) {
-    const weir::limiter l(open(), "r", plenty);
+    const weir::store s = open();
+    const weir::limiter l(s, "r", plenty);
     connect(l);
+    weir::test::open_send_window(io, s);
     start_others();
     proxy.strike({.what = fault::kind::half_open});
     call(l, 200, error::no_reply);  // more would not be sent before the first is answered

@@ -152,8 +152,10 @@ BOOST_AUTO_TEST_CASE(the_address_moves_under_load) {
 // A hold of 25 ms for each refusal had ended before the next one came: the old primary was written
 // to for seconds.
 BOOST_AUTO_TEST_CASE(a_demoted_primary_far_away_is_left_after_one_round_trip) {
-  const weir::limiter l(open(), "r", weir::fixed_window{.limit = limit, .window = 24h});
+  const weir::store s = open();
+  const weir::limiter l(s, "r", weir::fixed_window{.limit = limit, .window = 24h});
   connect(l);
+  weir::test::open_send_window(io, s);
   redis_client(replica).must("REPLICAOF", "NO", "ONE");
   redis_client old(server);
   old.must("REPLICAOF", "127.0.0.1", std::to_string(replica.port()));

@@ -94,7 +94,9 @@ BOOST_AUTO_TEST_CASE(once_sent_only_those_leave_who_accept_that_it_may_have_coun
 
 // The reply of a call that was cancelled goes to no caller, and not to the next in line.
 BOOST_AUTO_TEST_CASE(the_place_of_a_cancelled_call_is_kept) {
-  const auto l = connected(open());
+  const weir::store s = open();
+  const auto l = connected(s);
+  weir::test::open_send_window(io, s);
   server.pause();
   constexpr std::size_t count = 60;
   // Some share a key, some travel alone, in several writes: every number is different.

@@ -132,6 +132,7 @@ BOOST_AUTO_TEST_CASE(a_lease_that_comes_after_the_close_is_not_looked_after) {
     for (int i = 0; !late.is_held(); ++i) {
       BOOST_TEST_REQUIRE(i < 100);
       store s = open(in_memory);
+      weir::test::open_send_window(io, s);
       const std::string name = std::to_string(i);
       const limiter l(s, "r" + name, five_an_hour);
       const concurrency_limiter gate(s, "gate" + name, {.limit = 5, .lease_duration = 1h});
@@ -180,6 +181,7 @@ BOOST_AUTO_TEST_CASE(reservations_on_their_way_from_the_store_go_back) {
     crowd c;
     store s = open(false);
     const limiter l = with_sleepers(s, c, 1);
+    weir::test::open_send_window(io, s);
     server.pause();
     for (int i = 0; i < 5; ++i) {
       if (several) {

@@ -3,10 +3,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/bind_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/detached.hpp>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "support/leases.hpp"
 #include "support/run.hpp"
@@ -147,6 +150,40 @@ BOOST_AUTO_TEST_CASE(a_lease_reaches_its_caller_after_the_end_of_its_stores_cont
     BOOST_REQUIRE(held.has_value());
     BOOST_TEST(held->allowed());
     held.reset();  // does nothing: its place lapses
+  }
+}
+
+// A handler that is destroyed with the context cancelled a waiter, and what the waiter had reserved
+// went to an executor that was gone.
+BOOST_AUTO_TEST_CASE(a_waiter_may_be_cancelled_while_its_context_is_destroyed) {
+  struct guard {
+    explicit guard(std::shared_ptr<asio::cancellation_signal> s) : signal(std::move(s)) {}
+    guard(guard&&) noexcept = default;
+    ~guard() {
+      if (signal != nullptr) signal->emit(asio::cancellation_type::all);
+    }
+    std::shared_ptr<asio::cancellation_signal> signal;
+  };
+  for (const bool is_joint : {false, true}) {
+    auto io = std::make_unique<asio::io_context>();
+    const weir::store s = open(*io, false);
+    const limiter a(s, "a", one_a_day, {.group = "g"}), b(s, "b", one_a_day, {.group = "g"});
+    crowd ready, waiting;
+    for (const limiter* l : {&a, &b}) l->record("s", ready.caller());
+    weir::test::run_until_complete(*io, ready);
+    const auto signal = std::make_shared<asio::cancellation_signal>();
+    auto caller = asio::bind_cancellation_slot(signal->slot(), waiting.caller());
+    if (is_joint) {
+      weir::acquire_all(a.on("s"), b.on("s"), {.max_wait = 31 * 24h}, std::move(caller));
+    } else {
+      a.acquire("s", patiently, std::move(caller));
+    }
+    crowd behind;
+    a.fetch("s", behind.caller());
+    weir::test::run_until_complete(*io, behind);  // the reservation is made
+    a.record("t", [g = guard(signal)](weir::error_code, const weir::decision&) {});
+    io.reset();
+    BOOST_TEST(waiting.answered() == 0u);
   }
 }
 

@@ -36,8 +36,9 @@ wide earliest(std::int64_t now, std::int64_t turn, wide count, wide unit) {
 /// 1/count microseconds, so that all of them are whole.
 ///
 /// The last in line gives back all of it: as if it had never come. If others stand behind, then
-/// what it left the bucket with, less what was given back since, and less the time until the last
-/// turn: on the rest the others stand. The sum of what was given back is of whole microseconds.
+/// what it left the bucket with, less what was given back since (but no less than its own cost from
+/// its own turn), and less the time until the last turn: on the rest the others stand. The sum of
+/// what was given back is of whole microseconds.
 class bucket final : public expected_reservations::tier {
  public:
   bucket(const rate& r, std::int64_t size)
@@ -49,8 +50,9 @@ class bucket final : public expected_reservations::tier {
   }
 
   void book(std::int64_t now, const reservation& b) override {
-    const wide after = std::max(full_, earliest(now, b.turn, count_, unit_)) + b.cost * unit_;
-    taken_.push_back({full_, after, returned_, last_turn_});
+    const wide begin = earliest(now, b.turn, count_, unit_);
+    const wide after = std::max(full_, begin) + b.cost * unit_;
+    taken_.push_back({full_, after, returned_, begin + b.cost * unit_, last_turn_});
     full_ = after;
     last_turn_ = std::max(last_turn_ > now ? last_turn_ : 0, b.turn);
   }
@@ -66,8 +68,9 @@ class bucket final : public expected_reservations::tier {
       if (ceil_div(full_, count_) < least) full_ = least * count_;
       return;
     }
+    const wide end = std::min(full_, std::max(t.after - since, t.alone));
     const wide back = std::min(wide{b.cost} * unit_,
-                               t.after - since - wide{std::max(now, last_turn_)} * count_);
+                               end - wide{std::max(now, last_turn_)} * count_);
     if (back <= 0) return;
     full_ -= back;
     returned_ += wide{ceil_div(back, count_)} * count_;
@@ -76,6 +79,7 @@ class bucket final : public expected_reservations::tier {
  private:
   struct taken {
     wide before, after, returned;
+    wide alone;  // its end if it were alone
     std::int64_t last_turn_before;
   };
   wide count_, unit_, burst_;

@@ -11,6 +11,7 @@
 #include <exception>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -153,6 +154,16 @@ error_code error_of(F&& f) {
     return e.code();
   }
   return {};
+}
+
+/// A new connection sends one key, and twice as many with each round trip. After these calls, what
+/// a test sends in one go is sent in one go.
+inline void open_send_window(asio::io_context& io, const store& s) {
+  const limiter l(s, "send window",
+                  fixed_window{.limit = max_units, .window = std::chrono::hours{1}});
+  crowd c;
+  for (int i = 0; i < 2000; ++i) l.fetch(std::to_string(i), c.caller());
+  run_until_complete(io, c);
 }
 
 }  // namespace weir::test

@@ -75,6 +75,35 @@ BOOST_AUTO_TEST_CASE(acquire_all_is_told_of_a_longer_cool_down_and_of_no_shorter
   BOOST_TEST(c.refused() == 1u);
 }
 
+// Each step alone was too small to be news. The waiter went inside the cool-down.
+BOOST_AUTO_TEST_CASE(acquire_all_is_told_of_a_cool_down_that_grows_in_small_steps) {
+  record(a);
+  record(b);
+  crowd c;
+  acquire_both(24h, c);
+  for (int i = 0; i < 20; ++i) cool_down(b, 24h - 900ms + i * 90ms);
+  BOOST_TEST_REQUIRE(c.answered() == 1u);
+  BOOST_TEST(c.refused() == 1u);
+}
+
+// The line had learnt of it from its own answer, and the limiter had no waiters to be told by.
+BOOST_AUTO_TEST_CASE(a_reset_ends_a_cool_down_that_another_limiter_began) {
+  const limiter other{store, "a", one_a_day, options};
+  cool_down(other, 48h);
+  crowd old, later;
+  acquire_both(72h, old);
+  for (const limiter* l : {&a, &b}) {
+    answer([&](auto handler) {
+      l->reset("s", [handler](weir::error_code ec) mutable { handler(ec, decision{}); });
+    });
+  }
+  weir::acquire_all(a.on("s"), b.on("s"), {.max_wait = 1s}, later.caller());
+  run_ready();
+  BOOST_TEST(old.answered() == 0u);
+  BOOST_TEST_REQUIRE(later.answered() == 1u);
+  BOOST_TEST(later.allowed() == 1u);
+}
+
 // All of them came back in the same microsecond.
 BOOST_AUTO_TEST_CASE(those_whom_a_cool_down_refuses_come_again_at_different_times) {
   record(a);

@@ -1,5 +1,6 @@
 // The lines of acquire_all: what an acquire_queue does for lists of claims. What a line does by
 // itself is tested for acquire: unit.reservation_queue and the like.
+#include <algorithm>
 #include <boost/asio/error.hpp>
 #include <boost/test/unit_test.hpp>
 #include <deque>
@@ -69,6 +70,14 @@ struct fixture {
       room = std::make_unique<weir::waiting::acquire_queue>();
   std::deque<fake_check> checks;
 
+  ~fixture() {
+    room->context_shut_down();
+    for (const auto& r : store->requests) {
+      if (r.asked != nullptr) r.asked->finish(delivery::discard);
+    }
+    io.restart();
+    io.poll();
+  }
   weir::test::core_ptr limiter(const char* name) {
     return std::make_shared<weir::detail::limiter_impl>(
         store, name, weir::tiers(weir::token_bucket{9, weir::per_second(1)}),
@@ -90,7 +99,7 @@ struct fixture {
   }
   /// Answers a request with a reservation.
   void answer(std::size_t request, microseconds delay) {
-    check& c = *store->requests[request].asked;
+    check& c = *std::exchange(store->requests[request].asked, nullptr);
     c.answer.allowed = true;
     c.answer.decided_at = weir::time_point(1'000'000s);
     c.answer.delay = delay;
@@ -246,6 +255,7 @@ BOOST_AUTO_TEST_CASE(no_caller_is_kept_starting_what_others_keep_bringing) {
 
 BOOST_AUTO_TEST_CASE(a_cool_down_of_any_limiter_replaces_the_reservations_in_it) {
   for (const auto& cooled : {a, b}) {
+    BOOST_TEST_REQUIRE(std::ranges::all_of(store->requests, [](auto& r) { return !r.asked; }));
     store->requests.clear();
     const int before = store->returned;
     fake_check& c = with_reservation_in(1h);
@@ -268,6 +278,7 @@ BOOST_AUTO_TEST_CASE(a_cool_down_that_a_reset_has_ended_concerns_no_later_call) 
   room->joint_cool_down(a, "s", 10h);
   run_ready();
   room->forget_joint_cool_down(a, "s");
+  answer(0, 10h);
   store->requests.clear();
   fake_check& later = with_reservation_in(2h);
   BOOST_TEST(store->requests.empty());
@@ -281,7 +292,6 @@ BOOST_AUTO_TEST_CASE(a_caller_is_dropped_when_the_context_ends) {
   BOOST_TEST(c.finished == 0);
   room->context_shut_down();  // as its store does
   BOOST_TEST((c.finished == 1 && pending.finished == 1));
-  store->requests[0].asked->finish(delivery::discard);
   fake_check& late = arrive();
   BOOST_TEST(late.finished == 1);
   BOOST_TEST(room->lines() == 0u);
@@ -290,7 +300,7 @@ BOOST_AUTO_TEST_CASE(a_caller_is_dropped_when_the_context_ends) {
 // The store drops its checks before it tells the room. The room wrote into the freed request.
 BOOST_AUTO_TEST_CASE(the_store_may_drop_a_request_before_the_caller_is_dropped) {
   fake_check& c = arrive();
-  store->requests[0].asked->finish(delivery::discard);
+  std::exchange(store->requests[0].asked, nullptr)->finish(delivery::discard);
   room->context_shut_down();
   BOOST_TEST(c.finished == 1);
 }

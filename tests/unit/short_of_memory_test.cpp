@@ -224,6 +224,15 @@ BOOST_AUTO_TEST_CASE(a_reply_of_memcached_that_finds_no_memory_shifts_no_later_r
       return line.consume(reader, now, 1'790'000'000'000'000) != pipeline::stream_state::broken;
     };
     line.connected(1000);
+    // A new connection begins with one request under way: the first answer makes it two.
+    test::fake_check warm(core, "w");
+    line.submit(warm, "w", now);
+    for (const char* reply : {"EN\r\n", "HD\r\n"}) {
+      line.next_write(now);
+      line.write_done();
+      receive(reply);
+      consume();
+    }
     line.submit(first, "a", now);
     line.submit(second, "b", now);
     line.next_write(now);

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "check/give_back.hpp"
 #include "limiter/limiter_impl.hpp"
@@ -68,6 +69,20 @@ BOOST_AUTO_TEST_CASE(joint_requests_are_started_after_the_store_has_thrown) {
   BOOST_TEST(w.has_thrown);
   BOOST_TEST(first.answers == 1);
   BOOST_TEST(w.call(acquire).answer.allowed);
+}
+
+// The state that a reservation had found was freed twice.
+BOOST_AUTO_TEST_CASE(a_give_back_of_several_limiters_that_finds_no_memory_is_as_if_not_made) {
+  const auto core = test::make_core("r", bucket);
+  std::vector<detail::term> further;
+  further.push_back({core, detail::short_text("another subject, with a long name"), 1});
+  test::fake_check reservation(core, "a subject, with a name too long for a check to hold it", 1,
+                               check_kind::acquire, {}, std::move(further));
+  detail::as<detail::acquire_request>(reservation.check()).found = {1, 2, 3};
+  for_each_allocation([&](long number) {
+    return throws_with_failure(
+        number, [&] { detail::make_give_back(reservation).finish(detail::delivery::discard); });
+  });
 }
 
 // The waiter kept its place for ever, without a request.
