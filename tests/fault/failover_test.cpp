@@ -68,9 +68,10 @@ BOOST_AUTO_TEST_CASE(a_replica_is_promoted) {
   const std::int64_t not_carried = allowed_of(l, 15);
   admitted += not_carried;
 
+  // First, so that no attempt to connect fails: calls would end at once then.
+  proxy.aim_at(replica);
   server.kill();
   run_ready();
-  proxy.aim_at(replica);
 
   // A replica will not write. It is asked again and again, on new connections, by the clients that
   // have the time.
