@@ -41,6 +41,7 @@ BOOST_FIXTURE_TEST_SUITE(acquire_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(reservations_are_due_one_by_one_and_never_early) {
   on_both([&](const weir::store& store) {
+    weir::test::open_send_window(io, store);
     const limiter l(store, "r", weir::token_bucket{.capacity = 1, .refill = {1, 5ms}});
     const auto begin = std::chrono::steady_clock::now();
     std::vector<int> order;
@@ -274,6 +275,7 @@ BOOST_AUTO_TEST_CASE(several_limiters_are_waited_for_at_once) {
     const limiter total(store, "total", weir::fixed_window{.limit = 100, .window = 24h}, together);
     const limiter each(store, "each", weir::token_bucket{.capacity = 1, .refill = {1, 10ms}},
                        together);
+    weir::test::open_send_window(io, store);
     crowd c;
     for (int i = 0; i < 5; ++i) {
       weir::acquire_all(total.on("all"), each.on("a"), c.caller());
