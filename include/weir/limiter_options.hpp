@@ -114,8 +114,8 @@ struct limiter_options {
   std::size_t local_units_subjects = 10'000;
 
   /// How many waiters of one subject may wait in acquire() at once, through this limiter and its
-  /// copies in this process; at least 1. The first limiter of an acquire_all() bounds,
-  /// in the same way, the callers with the same claims and costs.
+  /// copies in this process; at least 1. The first limiter of an acquire_all() bounds, in the same
+  /// way, the callers with the same claims and costs.
   std::size_t max_waiting = 10'000;
 
   /// What acquire() does beyond max_waiting.

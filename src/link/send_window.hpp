@@ -94,7 +94,7 @@ class send_window {
       if (size() == 1 && !others_wait) most = std::max(most, usual_timeout_ * 2 / 3);
       judge(keys, took, good, most, now);
     }
-    if (due_ == 0 && bound_ < 1) pause(took, sent, now);
+    if (due_ == 0 && bound_ < 1 && pauses_) pause(took, sent, now);
   }
 
   std::size_t size() const noexcept {
@@ -111,12 +111,18 @@ class send_window {
   }
   /// The end of a pause between single keys; in the past: there is none.
   time opens_at() const noexcept { return opens_at_; }
+  /// From now on, there are no pauses: what a closing store gives back must not wait.
+  void stop_pausing() noexcept {
+    pauses_ = false;
+    opens_at_ = {};
+  }
 
   /// How long an answer probably takes when so many keys are pending. Zero: unknown.
   duration expected(std::size_t pending) const noexcept {
     // With less than the window pending, it is not as long.
     const double part = std::min(1.0, static_cast<double>(pending) / static_cast<double>(size()));
-    // The queue at the server may get longer. The cap is for the end of a stall: something is sent.
+    // The queue at the server may get longer. After a stall, the slowest answer says too much: calls
+    // with three quarters of the usual timeout left are sent all the same.
     const duration whole = std::min(slowest_ + (slowest_ - round_trip_) / 2,
                                     usual_timeout_ * 3 / 4);
     return duration(static_cast<duration::rep>(static_cast<double>(whole.count()) * part));
@@ -204,11 +210,13 @@ class send_window {
   time fast_at_{};          // when an answer came last as from an idle server
   bool was_fast_ = false;   // an answer came so since the bound shrank last
   time idle_since_{};
-  time opens_at_{};
-  // Of the answers since the last judgement to calls that were sent since the bound shrank:
-  double in_round_ = 0, time_in_round_ = 0;  // the keys, and the sum of their microseconds
-  duration cut_for_{0};                      // why the bound has just shrunk: their mean
-  int same_ = 0;  // so many times in a row, they took as long as before it shrank
+  bool pauses_ = true;
+  time opens_at_{};  // the end of a pause
+  // judge() takes the mean of several answers. So far, they had so many keys, which took so many
+  // microseconds in all.
+  double in_round_ = 0, time_in_round_ = 0;
+  duration cut_for_{0};  // why the bound has just shrunk: their mean
+  int same_ = 0;         // so many times in a row, they took as long as before it shrank
 };
 
 }  // namespace weir::detail

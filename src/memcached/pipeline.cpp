@@ -304,6 +304,9 @@ void pipeline::write_done() noexcept {
 
 void pipeline::close() {
   if (!begin_close()) return;
+  window_.stop_pausing();
+  opens_at_ = time::max();
+  may_read_ = true;
   each_line([this](line& l) {
     close_unsent(l.waiting);
     close_sent(l.sent);

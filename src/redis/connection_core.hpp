@@ -18,7 +18,7 @@ namespace weir::redis {
 class connection_core final
     : public detail::connection_life<connection_core, pipeline, redis_options> {
  public:
-  connection_core(const redis_options& options, std::uint32_t seed);
+  connection_core(const redis_options& options, std::uint32_t seed, std::size_t first_keys = 1);
 
   // For callers; see pipeline.
   void submit(detail::check& c, time now) { pipeline_.submit(c, now); }

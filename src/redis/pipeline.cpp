@@ -51,7 +51,7 @@ void pipeline::connected(const script_set& known, std::chrono::microseconds roun
   blocked_ &= redirects;
   is_replica_ = served_ = false;
   paused_until_ = opens_at_ = time::max();
-  window_.reset(round_trip, first_keys_);
+  window_.reset(round_trip, options_.first_keys);
   may_send_ = true;
 }
 
@@ -85,6 +85,9 @@ void pipeline::disconnected(error reason, std::size_t sent, time now) {
 
 void pipeline::close() {
   if (!begin_close()) return;
+  window_.stop_pausing();
+  opens_at_ = time::max();
+  may_send_ = true;
   finish_all(passed_over_, error::store_closed);
   for (check_list* list : {&urgent_, &again_, &waiting_}) close_unsent(*list);
   for (redirected_checks& r : redirected_) close_unsent(r.checks);

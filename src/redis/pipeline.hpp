@@ -45,9 +45,10 @@ class pipeline : public detail::pending_checks {
     std::chrono::microseconds timeout = std::chrono::milliseconds{500};
     std::size_t breaker_failures = 0;
     std::chrono::microseconds breaker_pause = std::chrono::milliseconds{500};
-    bool in_cluster = false;  ///< the server is a node of a Redis Cluster
-    std::string host = {};    ///< in a cluster: the host of a node that names none
-    std::uint32_t seed = 1;   ///< of the pauses
+    bool in_cluster = false;     ///< the server is a node of a Redis Cluster
+    std::string host = {};       ///< in a cluster: the host of a node that names none
+    std::uint32_t seed = 1;      ///< of the pauses between keys
+    std::size_t first_keys = 1;  ///< how many may be under way on a new connection
   };
 
   explicit pipeline(const options& o)
@@ -67,9 +68,6 @@ class pipeline : public detail::pending_checks {
   void submit(detail::check& c, time now);
 
   // For the connection.
-
-  /// From now on, so many keys may be under way on a new connection; usually one. For tests.
-  void begin_with(std::size_t keys) noexcept { first_keys_ = keys; }
 
   /// The handshake is complete; a reply in it took `round_trip` (zero: unknown). A script that is
   /// not `known` goes as text with the first call that needs it.
@@ -218,7 +216,6 @@ class pipeline : public detail::pending_checks {
   options options_;
   coalescer coalescer_;
   detail::send_window window_;
-  std::size_t first_keys_ = 1;
   bool may_send_ = true;  // false: waiting checks have to wait for a reply, or for:
   time opens_at_ = time::max();
 

@@ -30,7 +30,7 @@ class overload_fleet {
     timeouts asked = {std::chrono::milliseconds{500}};
     double load = 50;  // how many times that all processes ask for together
     duration round_trip = std::chrono::microseconds{200};
-    // Of each period, the server runs for this part only; zero: always.
+    // The server runs for `runs` of each `period`; zero: always.
     duration runs = duration::zero(), period = duration::zero();
     bool knows_round_trip = true;  // else the greeting was as slow as a call
   };

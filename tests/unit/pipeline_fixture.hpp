@@ -32,9 +32,7 @@ inline std::size_t count_of(std::string_view text, std::string_view what) {
 struct fixture {
   /// A new connection takes a full write at once: most tests are not about how that grows.
   explicit fixture(pipeline::options o = {}, std::size_t first = coalescer::max_keys_per_write)
-      : line(o) {
-    line.begin_with(first);
-  }
+      : line((o.first_keys = first, o)) {}
 
   // A fixed window of 3: a reply is now, then start, count and 0 of each key.
   core_ptr core = make_core("r", fixed_window{.limit = 3, .window = 10s});

@@ -114,6 +114,26 @@ BOOST_AUTO_TEST_CASE(a_give_back_is_sent_however_late_its_answer_will_be) {
   BOOST_TEST(count_of(out + f.write(), "{r:patient}") == 1u);
 }
 
+// The store's close waits for it no longer than a timeout.
+BOOST_AUTO_TEST_CASE(a_closing_connection_does_not_wait_for_a_pause_between_keys) {
+  fixture f({}, 1);
+  f.line.connected();
+  // Fast once, which tells the round trip; then slow twice.
+  for (const auto each : {1ms, 900ms, 1400ms}) {
+    f.submit("s", 1, check_kind::record, 1h);
+    f.write();
+    f.now += each;
+    f.answer_all();
+  }
+  returned_reservation turn(f.core);
+  f.line.submit(*turn, f.now);
+  BOOST_TEST(f.write().empty());  // the pause
+  f.line.close();
+  BOOST_TEST(count_of(f.write(), "{r:turn}") >= 1u);
+  BOOST_TEST((flight_of(*turn).stage == check_stage::sent));
+  f.answer_all();
+}
+
 // The circuit is open for everybody else.
 BOOST_AUTO_TEST_CASE(a_give_back_waits_while_the_circuit_is_open) {
   fixture f({.max_pending = 2, .timeout = 10ms, .breaker_failures = 1});

@@ -18,7 +18,11 @@ using weir::detail::check_stage;
 namespace {
 
 struct gate_fixture : fixture {
-  explicit gate_fixture(weir::redis::pipeline::options o = {}) : fixture(o) { line.connected(); }
+  explicit gate_fixture(weir::redis::pipeline::options o = {},
+                        std::size_t first = weir::redis::coalescer::max_keys_per_write)
+      : fixture(o, first) {
+    line.connected();
+  }
 
   core_ptr gate = std::make_shared<weir::detail::limiter_impl>(
       std::make_shared<weir::test::null_store>(), "gate", weir::concurrency_options{});
@@ -59,9 +63,7 @@ BOOST_AUTO_TEST_CASE(renewals_and_leaves_go_before_twenty_thousand_calls_that_wa
 
 // While the pipeline spares a slow server, a lease must not end.
 BOOST_AUTO_TEST_CASE(a_renewal_does_not_wait_for_a_pause_between_keys) {
-  gate_fixture f;
-  f.line.begin_with(1);
-  f.line.connected();
+  gate_fixture f({}, 1);
   // The first answer tells the round trip, and the bound grows; the later ones are slow.
   f.submit("first", 1, check_kind::record, 10s);
   f.write();

@@ -33,8 +33,8 @@ inline const std::string one_admitted = window_reply({{}});
 
 /// Plays the driver: keeps what the core asked for, and reports what the test says became of it.
 struct driver {
-  explicit driver(redis_options o = {}) : options(std::move(o)), core(options, 1) {
-    core.line().begin_with(coalescer::max_keys_per_write);
+  explicit driver(redis_options o = {})
+      : options(std::move(o)), core(options, 1, coalescer::max_keys_per_write) {
     core.on_time(now);
     pump();
   }
