@@ -121,8 +121,8 @@ class send_window {
   duration expected(std::size_t pending) const noexcept {
     // With less than the window pending, it is not as long.
     const double part = std::min(1.0, static_cast<double>(pending) / static_cast<double>(size()));
-    // The queue at the server may get longer. After a stall, the slowest answer says too much: calls
-    // with three quarters of the usual timeout left are sent all the same.
+    // The queue at the server may get longer. After a stall, the slowest answer says too much:
+    // calls with three quarters of the usual timeout left are sent all the same.
     const duration whole = std::min(slowest_ + (slowest_ - round_trip_) / 2,
                                     usual_timeout_ * 3 / 4);
     return duration(static_cast<duration::rep>(static_cast<double>(whole.count()) * part));
