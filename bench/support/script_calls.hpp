@@ -36,6 +36,7 @@ inline redis::script_call call_of(const std::vector<policies::kernel>& kernels,
   redis::script_call call;
   call.what = redis::script_call::command::request;
   call.kind = max_wait ? detail::check_kind::acquire : detail::check_kind::record;
+  call.traits = max_wait ? detail::asks::acquire : detail::asks::record;
   call.max_wait = max_wait.value_or(0);
   for (const policies::kernel& k : kernels) call.tiers.push_back({k, cost});
   call.script = redis::script_of(call);

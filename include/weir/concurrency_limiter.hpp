@@ -130,8 +130,7 @@ class [[nodiscard]] lease {
   template <class CompletionToken = boost::asio::deferred_t>
   auto lost(CompletionToken&& token = CompletionToken()) const {
     return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-        detail::check_initiation{holder()}, token,
-        detail::arguments_of<detail::watch_request>{.asked = {number_}});
+        detail::check_initiation{holder()}, token, detail::watch_arguments(number_));
   }
 
   /// Emits `terminal` on the signal when the lease is lost, which cancels the operation that has
@@ -285,8 +284,8 @@ class WEIR_EXPORT concurrency_limiter {
   executor_type get_executor() const noexcept;
 
  private:
-  using arguments = detail::arguments_of<detail::enter_request>;
-  using joint_arguments = detail::joint_arguments_of<detail::enter_request>;
+  using arguments = detail::arguments_of<detail::lease_request>;
+  using joint_arguments = detail::joint_arguments_of<detail::lease_request>;
 
   static arguments ask(std::string_view subject, enter_options options) {
     return {detail::copy_of_subject(subject), options.timeout};

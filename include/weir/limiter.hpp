@@ -115,8 +115,8 @@ class WEIR_EXPORT limiter {
   template <class CompletionToken = boost::asio::deferred_t>
   auto record(std::string_view subject, record_options options = {},
               CompletionToken&& token = CompletionToken()) const {
-    return initiate<CompletionToken>(token, subject, options.timeout,
-                                     detail::record_request{options.cost});
+    return initiate<CompletionToken>(token, subject, options.timeout, options.cost,
+                                     detail::record_request{});
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto record(std::string_view subject, CompletionToken&& token) const {
@@ -158,9 +158,8 @@ class WEIR_EXPORT limiter {
   template <class CompletionToken = boost::asio::deferred_t>
   auto acquire(std::string_view subject, acquire_options options = {},
                CompletionToken&& token = CompletionToken()) const {
-    return initiate<CompletionToken>(
-        token, subject, options.timeout,
-        detail::acquire_request{options.cost, options.max_wait, options.priority});
+    return initiate<CompletionToken>(token, subject, options.timeout, options.cost,
+                                     detail::acquire_request{options.max_wait, options.priority});
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto acquire(std::string_view subject, CompletionToken&& token) const {
@@ -185,8 +184,8 @@ class WEIR_EXPORT limiter {
   template <class CompletionToken = boost::asio::deferred_t>
   auto fetch(std::string_view subject, fetch_options options = {},
              CompletionToken&& token = CompletionToken()) const {
-    return initiate<CompletionToken>(token, subject, options.timeout,
-                                     detail::fetch_request{options.cost});
+    return initiate<CompletionToken>(token, subject, options.timeout, options.cost,
+                                     detail::fetch_request{});
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto fetch(std::string_view subject, CompletionToken&& token) const {
@@ -248,8 +247,8 @@ class WEIR_EXPORT limiter {
   template <class CompletionToken = boost::asio::deferred_t>
   auto settle(std::string_view subject, const decision& d, std::int64_t actual_cost,
               settle_options options = {}, CompletionToken&& token = CompletionToken()) const {
-    return initiate<CompletionToken>(token, subject, options.timeout,
-                                     detail::settle_request{actual_cost, d});
+    return initiate<CompletionToken>(token, subject, options.timeout, actual_cost,
+                                     detail::settle_request{.about = d});
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto settle(std::string_view subject, const decision& d, std::int64_t actual_cost,
@@ -282,8 +281,8 @@ class WEIR_EXPORT limiter {
   template <class CompletionToken = boost::asio::deferred_t>
   auto cool_down(std::string_view subject, weir::duration duration, cool_down_options options = {},
                  CompletionToken&& token = CompletionToken()) const {
-    return initiate<CompletionToken>(token, subject, options.timeout,
-                                     detail::cool_down_request{duration});
+    return initiate<CompletionToken>(token, subject, options.timeout, duration.count(),
+                                     detail::cool_down_request{});
   }
   template <boost::asio::completion_token_for<void(error_code, decision)> CompletionToken>
   auto cool_down(std::string_view subject, weir::duration duration, CompletionToken&& token) const {
@@ -356,7 +355,7 @@ class WEIR_EXPORT limiter {
   template <class CompletionToken = boost::asio::deferred_t>
   auto reset(std::string_view subject, reset_options options = {},
              CompletionToken&& token = CompletionToken()) const {
-    return initiate<CompletionToken>(token, subject, options.timeout, detail::reset_request{});
+    return initiate<CompletionToken>(token, subject, options.timeout, 0, detail::reset_request{});
   }
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken>
   auto reset(std::string_view subject, CompletionToken&& token) const {
@@ -380,7 +379,7 @@ class WEIR_EXPORT limiter {
 
  private:
   using feedback_arguments = std::variant<detail::arguments_of<detail::cool_down_request>,
-                                          detail::arguments_of<detail::lower_request>>;
+                                          detail::arguments_of<detail::settle_request>>;
   feedback_arguments arguments_after(std::string_view subject, int status,
                                      std::span<const header_field> headers,
                                      const response_options& options) const;
@@ -389,8 +388,9 @@ class WEIR_EXPORT limiter {
 
   template <class CompletionToken, class Request>
   auto initiate(std::remove_reference_t<CompletionToken>& token, std::string_view subject,
-                std::chrono::microseconds timeout, Request asked) const {
-    return detail::initiate<CompletionToken>(core_, token, subject, timeout, std::move(asked));
+                std::chrono::microseconds timeout, std::int64_t units, Request asked) const {
+    return detail::initiate<CompletionToken>(core_, token, subject, timeout, units,
+                                             std::move(asked));
   }
 
   std::shared_ptr<const detail::limiter_spec> core_;

@@ -52,22 +52,22 @@ auto initiate_call(joint_call&& call, Request&& asked, std::chrono::microseconds
                    std::remove_reference_t<CompletionToken>& token) {
   return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
       check_initiation{std::move(call.core)}, token,
-      joint_arguments_of<Request>{{std::move(call.subject), timeout, std::move(asked)},
+      joint_arguments_of<Request>{{std::move(call.subject), timeout, call.cost, std::move(asked)},
                                   std::move(call.further)});
 }
 
 /// Starts a call that makes one kind of request in all limiters.
 template <class Request>
 struct joint_start {
-  using options_type = std::conditional_t<Request::kind == check_kind::acquire,
+  using options_type = std::conditional_t<std::is_same_v<Request, acquire_request>,
                                           joint_acquire_options, joint_options>;
 
   template <class CompletionToken>
   static auto start(std::span<const claim> claims, options_type options,
                     std::remove_reference_t<CompletionToken>& token) {
     joint_call call = join(claims);
-    Request asked{.cost = call.cost};
-    if constexpr (Request::kind == check_kind::acquire) asked.max_wait = options.max_wait;
+    Request asked;
+    if constexpr (std::is_same_v<Request, acquire_request>) asked.max_wait = options.max_wait;
     return initiate_call<CompletionToken>(std::move(call), std::move(asked), options.timeout,
                                           token);
   }
@@ -82,7 +82,7 @@ struct settlement_start {
   static auto start(const decision& d, std::span<const claim> claims, joint_options options,
                     std::remove_reference_t<CompletionToken>& token) {
     joint_call call = join_settlement(claims, How);
-    return initiate_call<CompletionToken>(std::move(call), settle_request{call.cost, d},
+    return initiate_call<CompletionToken>(std::move(call), settle_request{.about = d},
                                           options.timeout, token);
   }
 };

@@ -7,15 +7,17 @@ namespace weir::detail {
 void apply(check& c, std::span<const held_tier> tiers, policies::instant now, bool is_first) {
   switch (c.kind) {
     case check_kind::record:
-    case check_kind::enter:
       c.answer = policies::record_all(tiers, now);
       break;
     case check_kind::fetch:
       c.answer = policies::fetch_all(tiers, now);
       break;
     case check_kind::cool_down:
-    case check_kind::renew:
-    case check_kind::leave: {
+    case check_kind::lease: {
+      if (tiers.size() > 1) {  // an enter with claims
+        c.answer = policies::record_all(tiers, now);
+        break;
+      }
       const policies::kernel own = kernel_for(c, *tiers.front().rules);
       const held_tier one{&own, tiers.front().state, tiers.front().cost};
       c.answer = policies::record_all(std::span(&one, 1), now);
@@ -28,20 +30,16 @@ void apply(check& c, std::span<const held_tier> tiers, policies::instant now, bo
       asked.cool_down_left = std::chrono::microseconds(policies::cool_down_left(tiers, now));
       break;
     }
-    case check_kind::give_back:
-      if (is_first) policies::settle_all(tiers, now, tickets_of(c));
-      break;
     case check_kind::settle:
-      is_first = is_first && as<settle_request>(c).id != 0;
-      if (is_first) policies::settle_all(tiers, now, tickets_of(c));
+      if (as<settle_request>(c).cause == settle_cause::vendor) {
+        policies::lower_all(tiers, now);
+      } else {
+        is_first = is_first && settlement_id_of(c) != 0;
+        if (is_first) policies::settle_all(tiers, now, tickets_of(c));
+      }
       c.answer = policies::settled(tiers, now, is_first);
       break;
-    case check_kind::lower:
-      policies::lower_all(tiers, now);
-      c.answer = policies::settled(tiers, now, true);
-      break;
     case check_kind::reset:
-    case check_kind::watch:
       break;
   }
 }

@@ -8,7 +8,7 @@ namespace weir::detail {
 
 /// An intrusive list of checks. Unlinking or destroying a check removes it from its list.
 using check_list = boost::intrusive::list<
-    check, boost::intrusive::function_hook<flight_hook<&in_flight::line>>,
+    check, boost::intrusive::member_hook<check, check::hook, &check::line>,
     boost::intrusive::constant_time_size<false>>;
 
 /// Destroys the checks and their handlers; no handler runs. This may run destructors of the user's

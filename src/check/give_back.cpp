@@ -26,7 +26,7 @@ std::atomic<int> waiting_for_connection{0};
 
 std::vector<term> copy_of(std::span<const term> terms) { return {terms.begin(), terms.end()}; }
 
-class give_back final : public joint_check_of<give_back_request> {
+class give_back final : public joint_check_of<settle_request> {
  public:
   give_back(const check& reservation, check* told)
       : give_back(reservation.limiter, what_returns(reservation), told) {}
@@ -60,8 +60,9 @@ class give_back final : public joint_check_of<give_back_request> {
   static arguments what_returns(const check& reservation) {
     arguments all;
     all.first.subject = reservation.subject;
-    all.first.asked.cost = as<acquire_request>(reservation).cost;
-    all.first.asked.reservation = reservation.answer;
+    all.first.units = reservation.units;
+    all.first.asked.cause = settle_cause::give_back;
+    all.first.asked.about = reservation.answer;
     all.first.asked.found = as<acquire_request>(reservation).found;
     all.further = copy_of(reservation.further());
     return all;
@@ -76,7 +77,7 @@ class give_back final : public joint_check_of<give_back_request> {
       return;
     }
     // After reset_after no unit is in use any more, so there is nothing to give back.
-    timeout = std::clamp<std::chrono::microseconds>(asked.reservation.reset_after, shortest_wait,
+    timeout = std::clamp<std::chrono::microseconds>(asked.about.reset_after, shortest_wait,
                                                     longest_wait);
     until_ = clock::now() + timeout;
   }
@@ -123,7 +124,7 @@ joint_check_of<acquire_request>::arguments acquire_like(const check& caller,
                                                         std::chrono::microseconds max_wait) {
   joint_check_of<acquire_request>::arguments like;
   like.first.subject = caller.subject;
-  like.first.asked.cost = as<acquire_request>(caller).cost;
+  like.first.units = caller.units;
   like.first.asked.max_wait = max_wait;
   like.further = copy_of(caller.further());
   return like;
@@ -137,9 +138,12 @@ check& make_give_back(const check& reservation, check* told) {
 
 check& make_give_back(const std::shared_ptr<const limiter_spec>& limiter, const short_text& subject,
                       const decision& counted, std::int64_t units) {
-  return *new give_back(
-      limiter, {{.subject = subject, .asked = {.cost = units, .reservation = counted}}, {}},
-      nullptr);
+  return *new give_back(limiter,
+                        {{.subject = subject,
+                          .units = units,
+                          .asked = {.cause = settle_cause::give_back, .about = counted}},
+                         {}},
+                        nullptr);
 }
 
 }  // namespace weir::detail

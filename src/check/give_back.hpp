@@ -26,9 +26,4 @@ check& make_give_back(const std::shared_ptr<const limiter_spec>& limiter, const 
 joint_check_of<acquire_request>::arguments acquire_like(const check& caller,
                                                         std::chrono::microseconds max_wait);
 
-/// True for a check that gives units back: a closing store still accepts it.
-inline bool gives_back(const check& c) noexcept {
-  return c.kind == check_kind::give_back || c.kind == check_kind::leave;
-}
-
 }  // namespace weir::detail

@@ -1,12 +1,6 @@
 #include "check/in_flight.hpp"
 
-#include <type_traits>
-
 namespace weir::detail {
-
-static_assert(sizeof(in_flight) == sizeof(flight_storage), "change flight_storage as well");
-static_assert(alignof(in_flight) <= alignof(flight_storage));
-static_assert(std::is_standard_layout_v<flight_storage> && std::is_standard_layout_v<in_flight>);
 
 namespace {
 
@@ -29,18 +23,20 @@ void make_empty(decision& d) noexcept {
 
 }  // namespace
 
-check::check(check_kind what, std::shared_ptr<const limiter_spec>&& owner, short_text&& name,
-             std::chrono::microseconds deadline_from_now) noexcept
+check::check(check_kind what, request_traits follows, std::shared_ptr<const limiter_spec>&& owner,
+             short_text&& name, std::chrono::microseconds deadline_from_now,
+             std::int64_t number) noexcept
     : kind(what),
+      traits(follows),
       asked_at(reinterpret_cast<std::uintptr_t>(&name)),
       limiter(std::move(owner)),
       timeout(deadline_from_now),
+      units(number),
       subject(std::move(name)) {
-  in_flight::begin(*this);
   make_empty(answer);
 }
 
-check::~check() { in_flight::of(*this).~in_flight(); }
+check::~check() = default;
 
 std::chrono::steady_clock::time_point sent_at(const check& c) noexcept { return flight_of(c).sent; }
 

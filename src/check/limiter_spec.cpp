@@ -176,61 +176,22 @@ std::string_view limiter_spec::tier_name(std::size_t tier) const noexcept {
   return tail.substr(tail.rfind(':') + 1);
 }
 
-std::int64_t number_for_kernel(const check& c, std::size_t tier) noexcept {
-  switch (c.kind) {
-    case check_kind::record:
-      return as<record_request>(c).cost;
-    case check_kind::fetch:
-      return as<fetch_request>(c).cost;
-    case check_kind::acquire:
-      return as<acquire_request>(c).cost;
-    case check_kind::give_back:
-      return as<give_back_request>(c).cost;
-    case check_kind::settle: {
-      const settle_request& asked = as<settle_request>(c);
-      return asked.id == 0 ? 0 : asked.about.receipt.costs[0] - asked.actual_cost;
-    }
-    case check_kind::cool_down:
-      return as<cool_down_request>(c).duration.count();
-    case check_kind::lower:
-      return left_in(*c.limiter, as<lower_request>(c), tier);
-    case check_kind::enter:
-      return as<enter_request>(c).lease;
-    case check_kind::renew:
-      return as<renew_request>(c).lease;
-    case check_kind::leave:
-      return as<leave_request>(c).lease;
-    case check_kind::reset:
-    case check_kind::watch:
-      break;
-  }
-  return 0;
-}
-
-std::int64_t number_for_kernel(const check& c, const term& t) noexcept {
-  if (c.kind != check_kind::settle) return t.cost;
-  const settle_request& asked = as<settle_request>(c);
-  if (asked.id == 0) return 0;
-  const auto place = static_cast<std::size_t>(&t - c.further().data());
-  return asked.about.receipt.costs[1 + place] - t.cost;
-}
-
 policies::kernel kernel_for(const check& c, const policies::kernel& own) {
   using policies::lease_set;
-  switch (c.kind) {
-    case check_kind::cool_down:  // `own` only reads the cool-down
-      return policies::cool_down(as<cool_down_request>(c).duration.count());
-    case check_kind::renew:
-      return std::get<lease_set>(own).with(lease_set::act::renew);
-    case check_kind::leave:
-      return std::get<lease_set>(own).with(lease_set::act::leave);
-    default:
-      return own;
-  }
+  // `own` only reads the cool-down.
+  if (cools_down(c)) return policies::cool_down(c.units);
+  const auto* const gate = std::get_if<lease_set>(&own);
+  if (gate == nullptr || c.kind != check_kind::lease) return own;
+  const lease_act act = as<lease_request>(c).act;
+  return gate->with(act == lease_act::renew   ? lease_set::act::renew
+                    : act == lease_act::leave ? lease_set::act::leave
+                                              : lease_set::act::enter);
 }
 
-std::int64_t left_in(const limiter_spec& limiter, const lower_request& asked, std::size_t tier) {
-  const std::int64_t said = asked.vendor_limit;
+std::int64_t units_of(const check& c, std::size_t tier) {
+  if (!lowers(c)) return c.units;
+  const limiter_spec& limiter = *c.limiter;
+  const std::int64_t said = as<settle_request>(c).vendor_limit;
   const auto limit_of = [](const policies::kernel& kernel) {
     return std::visit([](const auto& k) { return k.limit(); }, kernel);
   };
@@ -238,12 +199,11 @@ std::int64_t left_in(const limiter_spec& limiter, const lower_request& asked, st
   const bool is_named = std::ranges::find(limiter.tiers, said, limit_of) != limiter.tiers.end();
   // A tier with a larger limit may be that of a longer window, of which the vendor said nothing.
   const bool concerns = said == 0 || (is_named ? own == said : own < said);
-  return concerns ? asked.remaining : max_units;
+  return concerns ? c.units : max_units;
 }
 
 bool has_failure_policy(const check& c) noexcept {
-  bool has = c.kind == check_kind::record || c.kind == check_kind::fetch ||
-             c.kind == check_kind::acquire;
+  bool has = c.traits.may_fail_over;
   for_each_limiter(c, [&has](const limiter_spec& limiter, std::string_view) {
     has = has && limiter.failure != on_failure::raise;
   });
@@ -253,7 +213,7 @@ bool has_failure_policy(const check& c) noexcept {
 std::uint64_t origin_of_joint(const check& c) noexcept {
   std::optional<std::uint64_t> origin;
   for_each_limiter(c, [&](const limiter_spec& limiter, std::string_view subject) {
-    if (c.kind == check_kind::enter && !limiter.can_settle) return;  // the gate
+    if (c.kind == check_kind::lease && !limiter.can_settle) return;  // the gate
     const std::uint64_t next = limiter.origin_of(subject_hash(subject));
     char bytes[sizeof next];
     for (char& byte : bytes) byte = static_cast<char>(next >> 8 * (&byte - bytes));
@@ -263,14 +223,9 @@ std::uint64_t origin_of_joint(const check& c) noexcept {
 }
 
 policies::tickets tickets_of(const check& c) {
-  if (c.kind == check_kind::settle) return policies::tickets_of(as<settle_request>(c).about);
-  if (c.kind != check_kind::give_back) return {};
-  const give_back_request& asked = as<give_back_request>(c);
-  return policies::tickets_of(asked.reservation, asked.found);
-}
-
-std::uint64_t settlement_id_of(const check& c) noexcept {
-  return c.kind == check_kind::settle ? as<settle_request>(c).id : as<give_back_request>(c).id;
+  if (!settles(c)) return {};
+  const settle_request& asked = as<settle_request>(c);
+  return policies::tickets_of(asked.about, asked.found);
 }
 
 std::string_view hash_tag(std::string_view key) noexcept {

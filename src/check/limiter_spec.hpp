@@ -118,19 +118,17 @@ struct limiter_spec {
 /// The text between the braces of a key.
 std::string_view hash_tag(std::string_view key) noexcept;
 
-/// The number that a kernel of the check's own limiter gets: units for most kinds, the lease's
-/// number at a gate, microseconds for a cool-down. Units of a settlement are given back, or charged
-/// if below zero. Only a lower_request has numbers that differ by tier.
-std::int64_t number_for_kernel(const check& c, std::size_t tier = 0) noexcept;
-/// The same for a further limiter.
-std::int64_t number_for_kernel(const check& c, const term& t) noexcept;
+/// The id under which a store remembers what the check settles; 0 if it does not.
+inline std::uint64_t settlement_id_of(const check& c) noexcept {
+  return settles(c) ? as<settle_request>(c).id : 0;
+}
 
 /// The kernel that answers the check at a tier whose own kernel is `own`.
 policies::kernel kernel_for(const check& c, const policies::kernel& own);
 
-/// The vendor's remaining units for this tier; max_units (no bound) if the vendor's limit is that
-/// of other tiers.
-std::int64_t left_in(const limiter_spec& limiter, const lower_request& asked, std::size_t tier);
+/// The number for a tier's kernel of the check's own limiter: check::units. Only what a vendor says
+/// differs by tier: it is max_units (no bound) if the vendor's limit is that of other tiers.
+std::int64_t units_of(const check& c, std::size_t tier);
 
 /// Calls f(limiter, subject) for each limiter of a check, its own first.
 template <class F>
@@ -145,14 +143,14 @@ template <class F>
 void for_each_tier(const check& c, F&& f) {
   const limiter_spec& own = *c.limiter;
   const std::string_view subject = c.subject.view();
-  const bool cools_down = c.kind == check_kind::cool_down;  // that tier only
-  for (std::size_t tier = cools_down ? own.tiers.size() - 1 : 0; tier < own.tiers.size(); ++tier) {
-    f(own, subject, number_for_kernel(c, tier), tier);
+  // A cool-down is started at its own tier only.
+  for (std::size_t tier = cools_down(c) ? own.tiers.size() - 1 : 0; tier < own.tiers.size();
+       ++tier) {
+    f(own, subject, units_of(c, tier), tier);
   }
   for (const term& t : c.further()) {
-    const std::int64_t its_number = number_for_kernel(c, t);
     for (std::size_t tier = 0; tier < t.limiter->tiers.size(); ++tier) {
-      f(*t.limiter, t.subject.view(), its_number, tier);
+      f(*t.limiter, t.subject.view(), t.units, tier);
     }
   }
 }
@@ -168,11 +166,8 @@ inline std::uint64_t origin_of(const check& c) noexcept {
   return c.further().empty() ? c.limiter->origin_of(subject_hash(c)) : origin_of_joint(c);
 }
 
-/// What a store needs to give units back, for a settlement or give_back; empty for other kinds.
+/// What a store needs to give units back; empty if the check does not settle.
 policies::tickets tickets_of(const check& c);
-
-/// The id under which a store remembers a settlement or give_back.
-std::uint64_t settlement_id_of(const check& c) noexcept;
 
 /// Until when the marker of the decision's receipt is kept: until its units count no longer. The
 /// grace is added as for states, because the clock may step back to a time at which they count.

@@ -11,7 +11,7 @@ namespace {
 
 /// True for the common case: an answered record of one limiter. Only its receipt is missing.
 bool is_plain(const check& c) {
-  return c.kind == check_kind::record && !c.ec && !c.answer.cooling_down && c.further().empty() &&
+  return is_record(c) && !c.ec && !c.answer.cooling_down && c.further().empty() &&
          !c.limiter->answers_locally;
 }
 
@@ -19,12 +19,12 @@ bool is_plain(const check& c) {
 inline void sign_plain(check& c, random_numbers& numbers) {
   if (!took_units(c) || !c.limiter->can_settle) return;
   write_receipt(c, numbers.next(), c.limiter->origin_of(subject_hash(c)));
-  c.answer.receipt.costs[0] = as<record_request>(c).cost;
+  c.answer.receipt.costs[0] = c.units;
 }
 
 /// True for the check of a caller of acquire(), which went to the store itself.
 bool is_direct(const check& c) {
-  return c.kind == check_kind::acquire && c.further().empty() && !flight_of(c).is_internal &&
+  return c.traits.waits && c.further().empty() && !flight_of(c).is_internal &&
          !flight_of(c).is_detached;
 }
 /// True if such a caller has to wait: then the queue has its check.
@@ -39,8 +39,8 @@ void conclude_in_list(check_list& list, check& c, check_list& stand_ins,
     const auto next = list.erase(list.iterator_to(c));
     if (!is_taken_in(c)) list.insert(next, c);
   } else if (flight_of(c).is_detached) {
-    flight_of(c).line.unlink();
-    if (c.kind == check_kind::acquire) {
+    c.line.unlink();
+    if (c.traits.waits) {
       stand_ins.push_back(c);
     } else {
       c.finish(delivery::post);

@@ -15,11 +15,9 @@ namespace {
 /// Writes the receipt of a decision. A gate takes no units: the receipt of an enter is for its
 /// claims.
 void sign(check& c) {
-  const bool enters = c.kind == check_kind::enter;
+  const bool enters = c.kind == check_kind::lease;
   const auto further = c.further();
-  const bool counts = c.kind == check_kind::record || c.kind == check_kind::acquire ||
-                      (enters && !further.empty());
-  if (!counts || !took_units(c)) return;
+  if (!c.traits.signs || !took_units(c) || (enters && further.empty())) return;
   const auto can_settle = [](const term& t) { return t.limiter->can_settle; };
   auto cost = c.answer.receipt.costs.begin();
   const auto room = static_cast<std::size_t>(c.answer.receipt.costs.end() - cost);
@@ -27,8 +25,8 @@ void sign(check& c) {
       !std::all_of(further.begin(), further.end(), can_settle)) {
     return;
   }
-  if (!enters) *cost++ = number_for_kernel(c);
-  for (const term& t : further) *cost++ = t.cost;
+  if (!enters) *cost++ = c.units;
+  for (const term& t : further) *cost++ = t.units;
   write_receipt(c, random_number(), origin_of(c));
 }
 
@@ -38,7 +36,7 @@ void remember(const check& c) {
   const limiter_impl& own = impl_of(*c.limiter);
   if (own.local != nullptr) own.local->heard(c.subject.view(), c.answer);
   if (own.denials == nullptr || c.answer.allowed) return;
-  own.denials->note(c.subject.view(), as<record_request>(c).cost, c.answer, flight_of(c).sent);
+  own.denials->note(c.subject.view(), c.units, c.answer, flight_of(c).sent);
 }
 
 /// After a reset: all limiters with the same keys share the cool-down that it ended, and each has
@@ -62,32 +60,27 @@ bool may_have_run(const check& c) {
 /// Forgets the refusals of the subjects to which this check may have given units back, and the
 /// local units and the cool-down of a subject that it has reset.
 void forget_local_answers(const check& c, waiting::acquire_queue& joint_waiters) {
-  if (c.kind != check_kind::settle && c.kind != check_kind::give_back &&
-      c.kind != check_kind::reset) {
-    return;
-  }
+  if (!c.traits.frees_units) return;
   for_each_limiter(c, [&](const limiter_spec& limiter, std::string_view subject) {
     if (!limiter.answers_locally) return;
     const limiter_impl& own = impl_of(limiter);
     if (own.denials != nullptr) own.denials->forget(subject, std::chrono::steady_clock::now());
-    if (own.local != nullptr && c.kind == check_kind::reset && may_have_run(c)) {
+    if (own.local != nullptr && resets(c) && may_have_run(c)) {
       own.local->forget(subject);
     }
   });
-  if (c.kind == check_kind::reset && !c.ec) forget_cool_down(c, joint_waiters);
+  if (resets(c) && !c.ec) forget_cool_down(c, joint_waiters);
 }
 
 /// A store may lose the marker of a settlement; this process does not settle the decision again.
 void remember_settlement(const check& c) {
-  if (c.kind != check_kind::settle || !c.limiter->store->may_forget()) return;
-  if (const std::uint64_t id = as<settle_request>(c).id; id != 0) {
-    settled_ids::of_process().add(id);
-  }
+  const std::uint64_t id = settlement_id_of(c);
+  if (id != 0 && c.limiter->store->may_forget()) settled_ids::of_process().add(id);
 }
 
 /// What is left of a cool-down that the answer names; zero if it names none.
 std::chrono::microseconds cool_down_left(const check& c) {
-  if (c.kind == check_kind::acquire) return as<acquire_request>(c).cool_down_left;
+  if (c.traits.waits) return as<acquire_request>(c).cool_down_left;
   return c.answer.cooling_down ? c.answer.retry_after : std::chrono::microseconds{0};
 }
 
@@ -103,24 +96,24 @@ void note_cool_down(check& c, waiting::acquire_queue& joint_waiters) {
   }
   if (!c.answer.cooling_down) return;
   // cool_down() itself is answered with the exact time.
-  if (c.kind != check_kind::cool_down) c.answer.retry_after += jitter(c.answer.retry_after);
+  if (!cools_down(c)) c.answer.retry_after += jitter(c.answer.retry_after);
 }
 
 /// Makes the caller's result out of the store's answer or error.
 void decorate(check& c, waiting::acquire_queue& joint_waiters) {
-  if (c.kind == check_kind::record && !c.ec) {
+  if (is_record(c) && !c.ec) {
     if (c.limiter->answers_locally) remember(c);
     if (!c.answer.cooling_down) return sign(c);
   }
   forget_local_answers(c, joint_waiters);
   if (flight_of(c).is_detached) return;
   // A failed take of local units: the failure policy is for checks of callers.
-  if (c.kind == check_kind::record && flight_of(c).is_internal) return;
+  if (is_record(c) && flight_of(c).is_internal) return;
   apply_failure_policy(c);
   if (c.ec) return;
   remember_settlement(c);
   sign(c);
-  if (c.kind == check_kind::cool_down) c.answer.clamped = as<cool_down_request>(c).was_clamped;
+  if (cools_down(c)) c.answer.clamped = as<cool_down_request>(c).was_clamped;
   note_cool_down(c, joint_waiters);
 }
 

@@ -19,10 +19,10 @@ namespace {
 
 /// Waits for the loss of a lease and then emits the signal that cancel_when_lost() got last. The
 /// keeper owns it while it waits, and then the function that emits; the lease only refers to it.
-class loss_watch final : public detail::check_of<detail::watch_request> {
+class loss_watch final : public detail::watch_check {
  public:
   loss_watch(const std::shared_ptr<const detail::limiter_spec>& core, std::int64_t lease)
-      : check_of(std::shared_ptr(core), {.asked = {lease}}) {}
+      : watch_check(std::shared_ptr(core), detail::watch_arguments(lease)) {}
 
   static void start(std::shared_ptr<loss_watch> self) {
     loss_watch& watch = *self;

@@ -35,8 +35,8 @@ std::vector<share> shares_of(const check& c) {
     // The cool-down tier has no number in a decision, and the fallback has none.
     tier += limiter.tiers.size() - (limiter.has_cool_down ? 1 : 0);
   };
-  add(*c.limiter, c.subject.view(), number_for_kernel(c));
-  for (const term& t : c.further()) add(*t.limiter, t.subject.view(), t.cost);
+  add(*c.limiter, c.subject.view(), c.units);
+  for (const term& t : c.further()) add(*t.limiter, t.subject.view(), t.units);
   return shares;
 }
 
@@ -49,7 +49,7 @@ decision from_local_shares(const check& c) {
                                    [](const share& s) { return s.answer.allowed; });
   std::vector<decision> each;
   for (share& s : shares) {
-    if (c.kind != check_kind::fetch && s.local != nullptr) {
+    if (!c.traits.looks_only && s.local != nullptr) {
       if (allowed) {
         s.answer = s.local->record(s.subject, s.cost);
       } else if (!s.answer.allowed) {
@@ -70,9 +70,9 @@ decision from_local_shares(const check& c) {
 decision from_local_share(const check& c) {
   local_fallback& local = *impl_of(*c.limiter).fallback;
   const std::string_view subject = c.subject.view();
-  const std::int64_t cost = number_for_kernel(c);
-  if (c.kind == check_kind::fetch) return local.fetch(subject, cost);
-  if (c.kind == check_kind::record) return local.record(subject, cost);
+  const std::int64_t cost = c.units;
+  if (c.traits.looks_only) return local.fetch(subject, cost);
+  if (is_record(c)) return local.record(subject, cost);
   return local.acquire(subject, cost, as<acquire_request>(c).max_wait);
 }
 

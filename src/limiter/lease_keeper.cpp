@@ -32,11 +32,11 @@ std::chrono::microseconds time_until(lease_schedule::time when) {
 }  // namespace
 
 /// A renewal. It has no caller and frees itself.
-class lease_keeper::renew_call final : public check_of<renew_request> {
+class lease_keeper::renew_call final : public check_of<lease_request> {
  public:
   renew_call(const core_ptr& core, std::int64_t lease, short_text subject,
              std::chrono::microseconds timeout)
-      : check_of(std::shared_ptr(core), {std::move(subject), timeout, {lease}}) {
+      : check_of(std::shared_ptr(core), {std::move(subject), timeout, lease, {lease_act::renew}}) {
     flight_of(*this).sent = now();  // a store that sends notes a later time
   }
 
@@ -47,19 +47,20 @@ class lease_keeper::renew_call final : public check_of<renew_request> {
 };
 
 /// Gives a lease back. It has no caller and frees itself.
-class lease_keeper::leave_call final : public check_of<leave_request> {
+class lease_keeper::leave_call final : public check_of<lease_request> {
  public:
   leave_call(const core_ptr& core, lease_schedule::open_leave&& what)
-      : check_of(std::shared_ptr(core),
-                 {std::move(what.subject), time_until(what.good_until), {what.lease}}),
+      : check_of(
+            std::shared_ptr(core),
+            {std::move(what.subject), time_until(what.good_until), what.lease, {lease_act::leave}}),
         good_until_(what.good_until),
         losses_(what.losses) {}
 
   void finish(delivery how) override {
     const std::unique_ptr<leave_call> self(this);
     if (how == delivery::discard || !ec) return;
-    impl_of(*limiter).leases->on_leave_failed(
-        limiter, ec, {asked.lease, std::move(subject), good_until_, losses_});
+    impl_of(*limiter).leases->on_leave_failed(limiter, ec,
+                                              {units, std::move(subject), good_until_, losses_});
   }
 
  private:
@@ -106,7 +107,7 @@ bool lease_keeper::is_held(std::int64_t lease) noexcept {
 void lease_keeper::watch(check& c) {
   {
     const std::lock_guard lock(mutex_);
-    lease_schedule::entry* e = schedule_.find(as<watch_request>(c).lease);
+    lease_schedule::entry* e = schedule_.find(c.units);
     const bool is_held = e != nullptr && e->stands == lease_schedule::standing::held;
     if (is_held && !alarm_.is_stopped()) {
       flight_of(c).stage = check_stage::waiting;
@@ -124,7 +125,7 @@ void lease_keeper::unwatch(check& c) {
   {
     const std::lock_guard lock(mutex_);
     if (flight_of(c).stage == check_stage::done) return;
-    flight_of(c).line.unlink();
+    c.line.unlink();
     flight_of(c).stage = check_stage::done;
   }
   c.ec = asio::error::operation_aborted;
@@ -146,7 +147,7 @@ void lease_keeper::on_renewed(const renew_call& c) {
   {
     const std::lock_guard lock(mutex_);
     if (alarm_.is_stopped()) return;
-    const std::int64_t lease = c.asked.lease;
+    const std::int64_t lease = c.units;
     if (schedule_.answered(lease, what, flight_of(c).sent, now()))
       told.swap(schedule_.find(lease)->watchers);
     for (check& w : told) flight_of(w).stage = check_stage::done;

@@ -42,13 +42,16 @@ limiter::feedback_arguments limiter::arguments_after(std::string_view subject, i
                        !is_over && *quota.remaining < options.known_remaining;
   detail::short_text name = detail::copy_of_subject(subject);
   if (duration.count() > 0) {
-    return detail::arguments_of<detail::cool_down_request>{
-        std::move(name), options.timeout, {duration}};
+    return detail::arguments_of<detail::cool_down_request>{std::move(name), options.timeout,
+                                                           duration.count()};
   }
   // max_units lowers nothing, so nothing is sent.
   const std::int64_t left = follows ? std::min(*quota.remaining, max_units) : max_units;
-  return detail::arguments_of<detail::lower_request>{
-      std::move(name), options.timeout, {left, quota.limit.value_or(0)}};
+  return detail::arguments_of<detail::settle_request>{
+      std::move(name),
+      options.timeout,
+      left,
+      {.cause = detail::settle_cause::vendor, .vendor_limit = quota.limit.value_or(0)}};
 }
 
 }  // namespace weir

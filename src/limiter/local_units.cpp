@@ -18,7 +18,7 @@ local_units::time clock_now() { return std::chrono::steady_clock::now(); }
 class local_units::take final : public check_of<record_request> {
  public:
   take(const core_ptr& core, const short_text& subject, std::int64_t units, time now)
-      : check_of(std::shared_ptr(core), {subject, {}, {units}}) {
+      : check_of(std::shared_ptr(core), {subject, {}, units}) {
     flight_of(*this).is_internal = true;
     flight_of(*this).sent = now;  // a store that sends notes a later time
   }
@@ -38,7 +38,7 @@ local_units::outcome local_units::spend(check& c) {
   try {
     entry* const e = entry_of(c, now);
     if (e == nullptr) return out;
-    if (const auto d = e->supply.spend(as<record_request>(c).cost, now)) {
+    if (const auto d = e->supply.spend(c.units, now)) {
       c.answer = *d;
       out.is_answered = true;
     }
@@ -77,7 +77,7 @@ void local_units::answered(const take& t) {
     if (t.ec || t.answer.source != source::store) {
       supply.failed();
     } else {
-      supply.taken(t.asked.cost, t.answer, flight_of(t).sent, now);
+      supply.taken(t.units, t.answer, flight_of(t).sent, now);
     }
     if (!alarm_.is_stopped()) return;
     all.push_back({t.subject, supply.give_up(now)});

@@ -18,7 +18,7 @@ joint_call join_settlement(std::span<const claim> claims, settle_how how) {
   joint_call call = join(claims);
   if (how == settle_how::refund) {
     call.cost = 0;
-    for (term& t : call.further) t.cost = 0;
+    for (term& t : call.further) t.units = 0;
   }
   return call;
 }

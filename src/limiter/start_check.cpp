@@ -14,9 +14,8 @@ namespace weir::detail {
 static void start_other(check& c);
 
 void start_check(check& c) {
-  if (c.kind == check_kind::record && c.further().empty() && !c.limiter->answers_locally &&
-      c.timeout.count() >= 0 &&
-      validate(*c.limiter, c.subject.view(), as<record_request>(c).cost) == error{}) {
+  if (is_record(c) && c.further().empty() && !c.limiter->answers_locally &&
+      c.timeout.count() >= 0 && validate(*c.limiter, c.subject.view(), c.units) == error{}) {
     return c.limiter->store->start(c);  // the common case
   }
   start_other(c);
@@ -26,13 +25,26 @@ namespace {
 
 constexpr std::chrono::microseconds longest_max_wait = std::chrono::hours{31 * 24};
 
-bool lowers_nothing(const limiter_spec& limiter, const lower_request& asked) {
-  const auto& tiers = limiter.tiers;
+bool lowers_nothing(const check& c) {
+  const auto& tiers = c.limiter->tiers;
   for (std::size_t i = 0; i < tiers.size(); ++i) {
     const std::int64_t limit = std::visit([](const auto& k) { return k.limit(); }, tiers[i]);
-    if (limit != unlimited && left_in(limiter, asked, i) < limit) return false;
+    if (limit != unlimited && units_of(c, i) < limit) return false;
   }
   return true;
+}
+
+/// Finds the units that a settlement gives back, or charges if below zero.
+void prepare_settlement(check& c) {
+  settle_request& asked = as<settle_request>(c);
+  asked.id = asked.about.receipt.id;
+  // A decision that this process has settled is not settled again, even if the store lost the
+  // marker.
+  if (asked.id != 0 && settled_ids::of_process().contains(asked.id)) asked.id = 0;
+  const std::int64_t* cost = asked.about.receipt.costs.data();
+  const auto difference = [&](std::int64_t actual) { return asked.id == 0 ? 0 : *cost++ - actual; };
+  c.units = difference(c.units);
+  for (term& t : c.further()) t.units = difference(t.units);
 }
 
 /// Completes the request of a valid check. True if it has its answer already: no store is asked.
@@ -44,23 +56,16 @@ bool prepare(check& c) {
       return false;
     }
     case check_kind::cool_down: {
-      cool_down_request& asked = as<cool_down_request>(c);
-      const std::chrono::microseconds longest(impl_of(*c.limiter).max_cool_down);
-      asked.was_clamped = asked.duration > longest;
-      asked.duration = std::min(asked.duration, longest);
+      const std::int64_t longest = impl_of(*c.limiter).max_cool_down;
+      as<cool_down_request>(c).was_clamped = c.units > longest;
+      c.units = std::min(c.units, longest);
       return false;
     }
-    case check_kind::settle: {
-      settle_request& asked = as<settle_request>(c);
-      asked.id = asked.about.receipt.id;
-      // A decision that this process has settled is not settled again, even if the store lost the
-      // marker.
-      if (asked.id != 0 && settled_ids::of_process().contains(asked.id)) asked.id = 0;
+    case check_kind::settle:
+      // Done already if a vendor's response imposes no cool-down and lowers nothing.
+      if (lowers(c)) return c.answer.allowed = lowers_nothing(c);
+      prepare_settlement(c);
       return false;
-    }
-    case check_kind::lower:
-      // True for a vendor's response that imposes no cool-down and lowers nothing.
-      return c.answer.allowed = lowers_nothing(*c.limiter, as<lower_request>(c));
     default:
       return false;
   }
@@ -69,8 +74,7 @@ bool prepare(check& c) {
 /// True if the check is refused because it was refused before; it then has its answer.
 bool is_denied(check& c) {
   const auto now = std::chrono::steady_clock::now();
-  const auto remembered = impl_of(*c.limiter)
-                              .denials->find(c.subject.view(), as<record_request>(c).cost, now);
+  const auto remembered = impl_of(*c.limiter).denials->find(c.subject.view(), c.units, now);
   if (!remembered) {
     flight_of(c).sent = now;  // for deny_cache::note(); a store that sends notes a later time
     return false;
@@ -109,7 +113,7 @@ void start_or_answer(check& c) {
 
 /// Starts any check but a plain record. The common case then saves no registers for this function.
 [[gnu::noinline]] static void start_other(check& c) {
-  if (c.kind == check_kind::watch) return impl_of(*c.limiter).leases->watch(c);
+  if (c.traits.watches) return impl_of(*c.limiter).leases->watch(c);
   bool has_answer = true;
   try {
     if (const error e = validate(c); e != error{}) c.ec = e;
@@ -118,22 +122,22 @@ void start_or_answer(check& c) {
     c.ec = error::store_full;  // nobody would own the check after an exception
   }
   if (has_answer) return answer_here(c);
-  if (c.kind == check_kind::acquire && c.further().empty()) {
+  if (c.traits.waits && c.further().empty()) {
     return impl_of(*c.limiter).queue->arrive(c);
   }
-  if (c.kind == check_kind::acquire) return c.limiter->store->sink().wait(c);
-  if (c.kind == check_kind::record && c.further().empty() && c.limiter->answers_locally) {
+  if (c.traits.waits) return c.limiter->store->sink().wait(c);
+  if (is_record(c) && c.further().empty() && c.limiter->answers_locally) {
     return start_or_answer(c);
   }
   c.limiter->store->start(c);
 }
 
 void cancel_check(check& c, cancel_scope scope) {
-  if (c.kind == check_kind::watch) return impl_of(*c.limiter).leases->unwatch(c);
-  if (c.kind == check_kind::acquire && c.further().empty()) {
+  if (c.traits.watches) return impl_of(*c.limiter).leases->unwatch(c);
+  if (c.traits.waits && c.further().empty()) {
     return impl_of(*c.limiter).queue->cancel(c, scope);
   }
-  if (c.kind == check_kind::acquire) return c.limiter->store->sink().cancel(c, scope);
+  if (c.traits.waits) return c.limiter->store->sink().cancel(c, scope);
   c.limiter->store->cancel(c, scope);
 }
 

@@ -66,10 +66,11 @@ error validate_settlement(const check& c) {
     const error e = validate(l, subject, 1);
     return e == error{} && (actual < 0 || actual > max_units) ? error::invalid_cost : e;
   };
-  const error own = validate_term(*c.limiter, c.subject.view(), asked.actual_cost);
+  const error own = validate_term(*c.limiter, c.subject.view(), c.units);
   if (own != error{}) return own;
   for (const term& t : c.further()) {
-    if (const error e = validate_term(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
+    if (const error e = validate_term(*t.limiter, t.subject.view(), t.units); e != error{})
+      return e;
   }
   if (c.further().size() >= receipt::most_limiters) return error::cannot_settle;
   if (const receipt& r = asked.about.receipt; r.id != 0) {  // 0: the decision took no units
@@ -86,43 +87,26 @@ error validate_settlement(const check& c) {
 error validate_request(const check& c, std::int64_t cost) {
   if (const error e = validate(*c.limiter, c.subject.view(), cost); e != error{}) return e;
   for (const term& t : c.further()) {
-    if (const error e = validate(*t.limiter, t.subject.view(), t.cost); e != error{}) return e;
+    if (const error e = validate(*t.limiter, t.subject.view(), t.units); e != error{}) return e;
   }
-  if (c.kind == check_kind::acquire && !all_can_settle(c)) return error::cannot_wait;
+  if (c.traits.waits && !all_can_settle(c)) return error::cannot_wait;
   return c.further().empty() ? error{} : validate_together(c);
 }
 
 bool has_negative_duration(const check& c) {
-  std::chrono::microseconds other{0};
-  if (c.kind == check_kind::acquire) other = as<acquire_request>(c).max_wait;
-  if (c.kind == check_kind::cool_down) other = as<cool_down_request>(c).duration;
-  return std::min(c.timeout, other).count() < 0;
+  if (c.traits.waits && as<acquire_request>(c).max_wait.count() < 0) return true;
+  return c.timeout.count() < 0 || (cools_down(c) && c.units < 0);
 }
 
 }  // namespace
 
 error validate(const check& c) {
   if (has_negative_duration(c)) return error::invalid_duration;
-  switch (c.kind) {
-    case check_kind::record:
-    case check_kind::fetch:
-    case check_kind::acquire:
-      return validate_request(c, number_for_kernel(c));
-    case check_kind::enter:
-      return validate_request(c, 1);
-    case check_kind::settle:
-      return validate_settlement(c);
-    case check_kind::cool_down:
-    case check_kind::lower:
-      if (!c.limiter->has_cool_down) return error::cool_downs_disabled;
-      break;
-    case check_kind::reset:
-    case check_kind::renew:
-    case check_kind::leave:
-    case check_kind::give_back:
-    case check_kind::watch:
-      break;
-  }
+  if (settles(c) && !lowers(c)) return validate_settlement(c);
+  if (c.traits.may_fail_over) return validate_request(c, c.units);
+  if (c.kind == check_kind::lease) return validate_request(c, 1);
+  const bool needs_cool_downs = cools_down(c) || lowers(c);
+  if (needs_cool_downs && !c.limiter->has_cool_down) return error::cool_downs_disabled;
   return validate(*c.limiter, c.subject.view(), 1);
 }
 

@@ -28,7 +28,7 @@ class deadline_wheel {
   }
 
   /// Removes a check; unlinking its hook is enough.
-  static void remove(check& c) { flight_of(c).wheel.unlink(); }
+  static void remove(check& c) { c.wheel.unlink(); }
 
   /// A lower bound of all deadlines; time::max() if there is none.
   time next() const noexcept { return next_; }
@@ -60,7 +60,7 @@ class deadline_wheel {
 
  private:
   using list = boost::intrusive::list<
-      check, boost::intrusive::function_hook<flight_hook<&in_flight::wheel>>,
+      check, boost::intrusive::member_hook<check, check::hook, &check::wheel>,
       boost::intrusive::constant_time_size<false>>;
 
   static std::int64_t tick_of(time t) noexcept {

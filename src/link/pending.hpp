@@ -19,15 +19,9 @@ inline std::size_t weight_of(const check& c) noexcept {
   return 1 + bytes / unit;
 }
 
-/// True for renewals and leaves: a lease that is renewed too late is lost, and a lease whose leave
-/// is dropped stays taken without a holder until it lapses.
-inline bool is_urgent(const check& c) noexcept {
-  return c.kind == check_kind::renew || c.kind == check_kind::leave;
-}
-
 /// False for checks without a caller, and for urgent ones: these wait for the next connection.
 inline bool may_end_at_once(const check& c) noexcept {
-  return !flight_of(c).is_detached && !is_urgent(c);
+  return !flight_of(c).is_detached && !c.traits.is_urgent;
 }
 
 /// The check's own timeout, within bounds, or the usual one.
@@ -54,7 +48,7 @@ inline bool put_off(check& c, std::chrono::steady_clock::time_point now,
 /// True for a check that may wait beyond max_pending: otherwise leases would be lost. Give-backs
 /// and requests that replace a reservation are bounded by the number of reservations.
 inline bool is_beyond_bound(const check& c) noexcept {
-  return is_urgent(c) || gives_back(c) || flight_of(c).replaces;
+  return c.traits.is_urgent || c.traits.gives_back || flight_of(c).replaces;
 }
 
 }  // namespace weir::detail

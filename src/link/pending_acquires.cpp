@@ -32,7 +32,7 @@ void pending_checks::put_in_place_of(check& c, check& other) noexcept {
   // The answer is there if it only waits for memcached to store it.
   other.answer = c.answer;
   as<acquire_request>(other).found = std::move(as<acquire_request>(c).found);
-  flight_of(c).line.swap_nodes(flight_of(other).line);
+  c.line.swap_nodes(other.line);
   pending_ += weight_of(other);
 }
 

@@ -22,7 +22,7 @@ void pending_checks::cancel(check& c, cancel_scope scope) {
   if (stage == check_stage::done) return;
   if (stage != check_stage::waiting) {
     if (scope == cancel_scope::only_unsent) return;
-    if (c.kind == check_kind::acquire) return detach(c);
+    if (c.traits.waits) return detach(c);
   }
   c.ec = boost::asio::error::operation_aborted;
   finish(c);
@@ -30,10 +30,10 @@ void pending_checks::cancel(check& c, cancel_scope scope) {
 
 void pending_checks::unsend(check& c) {
   flight_of(c).stage = check_stage::waiting;
-  if (flight_of(c).is_detached && c.kind == check_kind::acquire) {
+  if (flight_of(c).is_detached && c.traits.waits) {
     c.ec = boost::asio::error::operation_aborted;  // nobody waits, and nothing was reserved
     finish(c);
-  } else if (closed_ && !gives_back(c)) {
+  } else if (closed_ && !c.traits.gives_back) {
     finish(c, error::store_closed);
   }
 }
@@ -68,7 +68,7 @@ void pending_checks::end_late(check& c) {
     const error attempt = step_ != error{} && has_waited ? step_ : error::timed_out;
     c.ec = suspicion_ != error{} ? suspicion_ : attempt;
   }
-  if (c.kind == check_kind::acquire && flight.stage != check_stage::waiting) {
+  if (c.traits.waits && flight.stage != check_stage::waiting) {
     try {
       put_in_place_of(c, stand_in_for(c));
     } catch (const std::bad_alloc&) {
@@ -109,12 +109,12 @@ bool pending_checks::begin_close() noexcept {
 }
 
 void pending_checks::close_unsent(check_list& list) {
-  finish_if(list, error::store_closed, [](const check& c) { return !gives_back(c); });
+  finish_if(list, error::store_closed, [](const check& c) { return !c.traits.gives_back; });
 }
 
 void pending_checks::close_sent(check_list& list) {
   finish_if(list, error::outcome_unknown,
-            [](const check& c) { return !gives_back(c) && c.kind != check_kind::acquire; });
+            [](const check& c) { return !c.traits.gives_back && !c.traits.waits; });
 }
 
 }  // namespace weir::detail

@@ -82,7 +82,7 @@ class pending_checks {
   /// refusal_ is.
   bool refuses(const check& c) const noexcept {
     if (refusal_ == error{}) return false;
-    return ended_ || !(closed_ ? gives_back(c) : c.kind == check_kind::give_back);
+    return ended_ || !(closed_ ? c.traits.gives_back : settles(c) && c.traits.gives_back);
   }
   /// For a sent check that certainly did not run: makes it wait, or ends it if it must not be sent
   /// again.
@@ -92,7 +92,7 @@ class pending_checks {
 
   /// Takes a check out of its list, the wheel and the count.
   void release(check& c) noexcept {
-    flight_of(c).line.unlink();
+    c.line.unlink();
     deadline_wheel::remove(c);
     pending_ -= weight_of(c);
   }

@@ -11,16 +11,11 @@ namespace weir::memcached {
 namespace {
 
 using detail::check;
-using detail::check_kind;
 using policies::instant;
-
-bool settles(const check& c) {
-  return c.kind == check_kind::settle || c.kind == check_kind::give_back;
-}
 
 /// Until when the id of a settlement is kept.
 instant remembered_until(const check& c, instant now) {
-  if (c.kind != check_kind::settle) return now + policies::shortest_marker_life;
+  if (c.traits.gives_back) return now + policies::shortest_marker_life;
   return std::max(detail::marker_needed_until(detail::as<detail::settle_request>(c).about),
                   now + policies::shortest_marker_life);
 }
@@ -33,14 +28,10 @@ std::size_t fail_equals_of_first(detail::check_list& checks, std::size_t most) {
   const check& first = checks.front();
   std::size_t count = 0;
   const auto behind = std::next(checks.begin());
-  const auto keeps_the_state = [](const check& c) {
-    return c.kind == check_kind::record || c.kind == check_kind::fetch;
-  };
-  for (auto it = behind; it != checks.end() && keeps_the_state(*it) && --most > 0;) {
+  for (auto it = behind; it != checks.end() && it->traits.decides_now && --most > 0;) {
     const auto one = it++;
-    if (first.kind != check_kind::record || one->kind != check_kind::record ||
-        one->limiter != first.limiter ||
-        detail::number_for_kernel(*one) != detail::number_for_kernel(first)) {
+    if (!is_record(first) || !is_record(*one) || one->limiter != first.limiter ||
+        one->units != first.units) {
       continue;
     }
     one->ec = first.ec;
@@ -102,10 +93,10 @@ void check_batch::run_states(check& c, instant now) {
   const std::span<const detail::held_tier> held(tiers.data(), count);
   const policies::span ahead = clock_for(held, now) - now;
   now += ahead;
-  const std::uint64_t id = settles(c) ? detail::settlement_id_of(c) : 0;
+  const std::uint64_t id = detail::settlement_id_of(c);
   const bool is_first = id == 0 || !value_.is_settled(id, now);
   // Ids stay long, and must leave room for reservations and cool-downs.
-  if (c.kind == check_kind::settle && id != 0 && is_first && value_.settled() >= most_settled_) {
+  if (id != 0 && !c.traits.gives_back && is_first && value_.settled() >= most_settled_) {
     c.ec = error::settlements_full;
     return;
   }
@@ -127,7 +118,7 @@ void check_batch::run_states(check& c, instant now) {
 
 void check_batch::run_one(check& c, instant now) {
   c.ec = {};
-  if (c.kind == check_kind::reset) {
+  if (resets(c)) {
     if (unreadable_ != error{}) {
       unreadable_ = {};
       erases_unread_ = true;
@@ -138,7 +129,7 @@ void check_batch::run_one(check& c, instant now) {
   }
   if (unreadable_ != error{}) {
     c.ec = unreadable_;
-  } else if (c.kind != check_kind::reset) {
+  } else if (!resets(c)) {
     run_states(c, now);
   }
 }
@@ -169,7 +160,8 @@ check_batch::result check_batch::run(detail::check_list& checks, std::string_vie
       continue;
     }
     check& only = checks.front();
-    only.ec = settles(only) ? error::settlements_full : error::state_too_large;
+    only.ec = detail::settlement_id_of(only) != 0 ? error::settlements_full
+                                                  : error::state_too_large;
     return {verdict::unchanged, 1 + fail_equals_of_first(checks, most), 0};
   }
 }

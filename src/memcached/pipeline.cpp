@@ -45,7 +45,7 @@ void pipeline::each_line(F&& f) {
 void pipeline::make_ready(line& l) {
   l.at = phase::ready;
   l.place.unlink();
-  const bool urgent = !l.waiting.empty() && is_urgent(l.waiting.front());
+  const bool urgent = !l.waiting.empty() && l.waiting.front().traits.is_urgent;
   (urgent ? urgent_ : ready_).push_back(l);
 }
 
@@ -93,7 +93,7 @@ void pipeline::pause(line& l, time now) {
 
 /// Checks without a caller may be answered late.
 void pipeline::note_deadline(line& l, const check& c) noexcept {
-  const bool has_caller = !is_urgent(c) && !flight_of(c).is_detached;
+  const bool has_caller = !c.traits.is_urgent && !flight_of(c).is_detached;
   l.latest = std::max(l.latest, has_caller ? flight_of(c).deadline : time::max());
 }
 
@@ -110,10 +110,10 @@ void pipeline::submit(check& c, std::string_view key, time now) {
   line& l = found->second;
   flight_of(c).stage = check_stage::waiting;
   flight_of(c).position = l.reads;
-  is_urgent(c) ? l.waiting.push_front(c) : l.waiting.push_back(c);
+  c.traits.is_urgent ? l.waiting.push_front(c) : l.waiting.push_back(c);
   wheel_.add(c);
   note_deadline(l, c);
-  if (l.at == phase::idle || l.at == phase::late || (l.at == phase::ready && is_urgent(c))) {
+  if (l.at == phase::idle || l.at == phase::late || (l.at == phase::ready && c.traits.is_urgent)) {
     make_ready(l);
   }
 }

@@ -94,7 +94,7 @@ check_batch::result pipeline::decide(line& l, const meta_reply& reply, policies:
       if (!came_later(*one)) continue;
       one->ec = {};
       one->answer = {};
-      detail::check_list& to = is_urgent(*one) ? later.urgent : later.others;
+      detail::check_list& to = one->traits.is_urgent ? later.urgent : later.others;
       to.splice(to.end(), l.waiting, one);
     }
     return run();

@@ -31,7 +31,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
   void start(detail::check& c) override {
     const phase now = phase_.load(std::memory_order_relaxed);
     flight_of(c).stage = detail::check_stage::done;
-    if (now == phase::open || (now == phase::closed && detail::gives_back(c))) {
+    if (now == phase::open || (now == phase::closed && c.traits.gives_back)) {
       try {
         answer(c);
       } catch (const std::bad_alloc&) {
@@ -84,10 +84,9 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     // The hash tag chooses the shard, as in a Redis Cluster: all keys of a joint check share one.
     const std::uint64_t hash = hash_(c.limiter->tag_of(key));
     memory::shard& home = all_.of(hash);
-    if (c.kind == detail::check_kind::record && detail::is_single(c)) {
+    if (is_record(c) && detail::is_single(c)) {
       memory::bound(key);
-      c.ec = home.record(c.limiter->tiers.front(), key, clock(),
-                         detail::as<detail::record_request>(c).cost, c.answer);
+      c.ec = home.record(c.limiter->tiers.front(), key, clock(), c.units, c.answer);
     } else {
       answer_other(c, home);
     }
@@ -103,7 +102,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
                                  std::int64_t number, std::size_t tier) {
       if (places.size() == count) places.emplace_back();
       memory::shard::place& p = places[count++];
-      p.kernel = c.kind == detail::check_kind::cool_down ? &cool_down : &limiter.tiers[tier];
+      p.kernel = cools_down(c) ? &cool_down : &limiter.tiers[tier];
       p.key.clear();
       limiter.append_key(p.key, subject, tier);
       memory::bound(p.key);
@@ -111,26 +110,17 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     });
     const std::span<const memory::shard::place> asked(places.data(), count);
     const auto apply = [&c](auto... with) { detail::apply(c, with...); };
-    switch (c.kind) {
-      case detail::check_kind::fetch:
-        home.look_at(asked, clock(), apply);
-        break;
-      case detail::check_kind::reset:
-        home.reset(asked);
-        break;
-      case detail::check_kind::settle: {
-        const auto& request = detail::as<detail::settle_request>(c);
-        if (request.id == 0) {
-          home.look_at(asked, clock(), apply);
-        } else {
-          c.ec = home.settle_all(asked, clock(),
-                                 {request.id, detail::marker_needed_until(request.about)}, apply);
-        }
-        break;
-      }
-      default:
-        c.ec = home.change_all(asked, clock(), apply);
-        break;
+    if (resets(c)) return home.reset(asked);
+    // This store does all it is told at once: no give-back is repeated, and needs a marker.
+    const bool settles_decision = settles(c) && !lowers(c) && !c.traits.gives_back;
+    if (c.traits.looks_only || (settles_decision && settlement_id_of(c) == 0)) {
+      home.look_at(asked, clock(), apply);
+    } else if (settles_decision) {
+      const auto& request = detail::as<detail::settle_request>(c);
+      c.ec = home.settle_all(asked, clock(),
+                             {request.id, detail::marker_needed_until(request.about)}, apply);
+    } else {
+      c.ec = home.change_all(asked, clock(), apply);
     }
   }
 

@@ -175,7 +175,7 @@ class pipeline : public detail::pending_checks {
   void enqueue(detail::check& c) {
     if (!options_.in_cluster) flight_of(c).order = next_order_++;
     flight_of(c).stage = detail::check_stage::waiting;
-    (is_urgent(c) ? urgent_ : waiting_).push_back(c);
+    (c.traits.is_urgent ? urgent_ : waiting_).push_back(c);
     wheel_.add(c);
   }
   [[gnu::noinline]] void submit_unserved(detail::check& c, time now);

@@ -17,11 +17,9 @@ constexpr std::chrono::seconds text_pause{1};  // after the server refused EVAL
 /// True if `a` was submitted before `b`; of checks in different slots of a cluster, either may come
 /// first.
 bool came_before(const check& a, const check& b) noexcept {
-  const auto& x = flight_of(a);
-  const auto& y = flight_of(b);
-  if (x.slot() != y.slot()) return x.slot() < y.slot();
+  if (a.route.slot() != b.route.slot()) return a.route.slot() < b.route.slot();
   // The ranks may have come around.
-  return static_cast<std::int32_t>(x.order - y.order) < 0;
+  return static_cast<std::int32_t>(flight_of(a).order - flight_of(b).order) < 0;
 }
 
 /// Merges two lists in that order. Mostly, all of `more` come behind `all`, which may be long.
@@ -34,7 +32,7 @@ void merge(check_list& all, check_list& more) {
 }
 
 std::string_view script_text_of(const script_call& c) {
-  return c.kind == detail::check_kind::reset ? std::string_view() : scripts()[c.script].text;
+  return c.has_script() ? scripts()[c.script].text : std::string_view();
 }
 
 }  // namespace
@@ -64,7 +62,7 @@ void pipeline::requeue(script_call& c) {
   merge(again_, back);
   for (call_key& key : c.keys) {
     // A renewal may follow the leave of its lease: it then finds the lease gone, which is right.
-    const bool urgent = !key.checks.empty() && is_urgent(key.checks.front());
+    const bool urgent = !key.checks.empty() && key.checks.front().traits.is_urgent;
     (urgent ? urgent_ : back).splice((urgent ? urgent_ : back).end(), key.checks);
   }
   back.sort(came_before);
@@ -79,7 +77,7 @@ bool pipeline::comes_back_too_late(const check& c, time now) const noexcept {
   if (!c.ec || f.deadline >= now + window_.idle_answer()) return false;
   // A single check has one key: only the other keys of its call were at another node.
   const bool passes_alone = c.ec == error::slot_migrating && detail::is_single(c);
-  return !passes_alone && !f.is_detached && !is_urgent(c);
+  return !passes_alone && !f.is_detached && !c.traits.is_urgent;
 }
 
 /// Checks that came back and have too little time left now are not sent again.

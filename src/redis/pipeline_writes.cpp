@@ -18,7 +18,7 @@ const std::string nothing;
 /// True if the call must carry its script's text: it is the first one on this connection, or the
 /// server had not the script when its checks were sent before.
 bool pipeline::needs_text(const script_call& c, time now) const noexcept {
-  if (c.kind == detail::check_kind::reset || now < no_texts_before_) return false;
+  if (!c.has_script() || now < no_texts_before_) return false;
   const check& first = c.keys.front().checks.front();
   return !known_scripts_[c.script] || flight_of(first).resends == max_resends;
 }

@@ -172,8 +172,8 @@ std::string_view acquire_queue::line_of(const check& c, std::string& room) const
     room.append(reinterpret_cast<const char*>(&size), sizeof size);
     room.append(subject);
   };
-  append(c.limiter.get(), c.subject.view(), detail::as<detail::acquire_request>(c).cost);
-  for (const detail::term& t : c.further()) append(t.limiter.get(), t.subject.view(), t.cost);
+  append(c.limiter.get(), c.subject.view(), c.units);
+  for (const detail::term& t : c.further()) append(t.limiter.get(), t.subject.view(), t.units);
   return room;
 }
 

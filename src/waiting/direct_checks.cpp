@@ -16,7 +16,7 @@ using detail::delivery;
 
 namespace {
 
-// What in_flight::queued of a direct check points at: not cancelled; cancelled with only_unsent;
+// What flight.queued of a direct check points at: not cancelled; cancelled with only_unsent;
 // cancelled with any scope.
 constinit detail::queued_waiter at_store, at_store_if_sent, left;
 
@@ -112,7 +112,7 @@ bool acquire_queue::take_in(check& c) {
       }
     } catch (const std::bad_alloc&) {
       // Neither a waiter nor in out.told: after an exception, nobody would own the check.
-      is_done = flight_of(c).queued == nullptr && !flight_of(c).line.is_linked();
+      is_done = flight_of(c).queued == nullptr && !c.line.is_linked();
       if (is_done) {
         c.answer = {};
         c.ec = failure ? failure : is_reserved ? error::outcome_unknown : error::store_full;

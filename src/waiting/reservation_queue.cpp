@@ -107,7 +107,7 @@ void reservation_queue::conclude(time now, orders& out) {
 /// covers.
 void reservation_queue::exchange_returns() noexcept {
   for (request_ptr& reservation : returns_) {
-    reservation_request* const last = last_of_cost(reservation->asked.cost);
+    reservation_request* const last = last_of_cost(reservation->units);
     if (last == nullptr || last->answer.source == source::fallback) continue;
     if (reservation->reserved_time() >= last->reserved_time()) continue;
     if (reservation->due() < cool_down_until_) continue;
@@ -160,7 +160,7 @@ void reservation_queue::close(orders& out) {
     withdraw(w, out);
     tell(w, error::store_closed, out);
     if (returns_.empty()) continue;  // the store holds no reservation for this waiter
-    flight_of(c).line.unlink();
+    c.line.unlink();
     out.returns.emplace_back(std::move(returns_.back()), &c);
     returns_.pop_back();
   }
@@ -190,7 +190,7 @@ bool reservation_queue::take_return(waiter& w, time now) noexcept {
     const reservation_request& one = **it;
     // Those whose time has passed could all go at once; the store has forgotten those that were
     // made before a reset.
-    const bool fits = one.asked.cost == w.cost() && one.due() >= now && one.due() <= w.latest &&
+    const bool fits = one.units == w.cost() && one.due() >= now && one.due() <= w.latest &&
                       one.due() >= cool_down_until_ && one.forgotten == forgotten_;
     if (fits && (best == returns_.end() || one.due() < (*best)->due())) best = it;
   }
@@ -237,7 +237,7 @@ reservation_request* reservation_queue::last_of_cost(std::int64_t cost) noexcept
   const auto behind = reservations_by_cost_.upper_bound(cost, order::of_cost_and_time());
   if (behind == reservations_by_cost_.begin()) return nullptr;
   reservation_request& last = *std::prev(behind);
-  return last.asked.cost == cost ? &last : nullptr;
+  return last.units == cost ? &last : nullptr;
 }
 
 void reservation_queue::withdraw(waiter& w, orders& out) {
@@ -339,7 +339,7 @@ void reservation_queue::complete_due(time now, orders& out) {
     reservation_request& reservation = *reservations_.begin();
     waiter& owner = *reservation.owner;
     // The first in rank whose own reservation the owner can use, among the first 64.
-    auto first = with_reservation_.lower_bound(reservation.asked.cost, order::of_cost());
+    auto first = with_reservation_.lower_bound(reservation.units, order::of_cost());
     int looks = 64;
     while (&*first != &owner && first->reservation->due() > owner.latest && --looks > 0) ++first;
     if (&*first != &owner && looks > 0) exchange(*first, owner);

@@ -72,13 +72,13 @@ struct of_time {
 /// By cost, then by time. Also compares with a bare cost.
 struct of_cost_and_time {
   bool operator()(const reservation_request& a, const reservation_request& b) const noexcept {
-    return a.asked.cost != b.asked.cost ? a.asked.cost < b.asked.cost : of_time()(a, b);
+    return a.units != b.units ? a.units < b.units : of_time()(a, b);
   }
   bool operator()(const reservation_request& a, std::int64_t cost) const noexcept {
-    return a.asked.cost < cost;
+    return a.units < cost;
   }
   bool operator()(std::int64_t cost, const reservation_request& a) const noexcept {
-    return cost < a.asked.cost;
+    return cost < a.units;
   }
 };
 

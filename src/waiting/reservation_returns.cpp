@@ -63,7 +63,7 @@ struct reservation_returns::batch {
     // Many reservations may have one time, the start of a window. The one made last goes back
     // first; for those of one script call, the TATs of their buckets tell the order.
     const auto place = [](const check* c) {
-      const decision& d = detail::as<detail::give_back_request>(*c).reservation;
+      const decision& d = detail::as<detail::settle_request>(*c).about;
       std::array<std::pair<std::int64_t, std::int64_t>, receipt{}.buckets.size()> turns;
       std::ranges::transform(d.receipt.buckets, turns.begin(),
                              [](const receipt::bucket& b) { return std::pair(b.whole, b.part); });

@@ -33,7 +33,7 @@ struct rank {
 
 /// A caller of acquire() in a queue, from its arrival until it has its result.
 struct waiter : detail::queued_waiter {
-  using list_hook = detail::in_flight::hook;
+  using list_hook = detail::check::hook;
   using set_hook = boost::intrusive::set_member_hook<
       boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
   using time = detail::check::steady_time;
@@ -44,7 +44,7 @@ struct waiter : detail::queued_waiter {
   const detail::acquire_request& request() const noexcept {
     return detail::as<detail::acquire_request>(*caller);
   }
-  std::int64_t cost() const noexcept { return request().cost; }
+  std::int64_t cost() const noexcept { return caller->units; }
 
   detail::check* caller;
   rank goes;

@@ -18,6 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using weir::detail::check_kind;
+using weir::detail::lease_act;
 using weir::fuzz::require;
 using weir::fuzz::server;
 using weir::redis::connection_core;
@@ -81,7 +82,7 @@ struct driver {
     core.line().take_unsent([](const weir::detail::check&) { return true; }, held);
     held.sort([](const auto& a, const auto& b) { return flight_of(a).order < flight_of(b).order; });
     for (weir::detail::check& c : held) {
-      if (asks) flight_of(c).route |= weir::detail::in_flight::asks;
+      if (asks) c.route.value |= weir::detail::cluster_route::asks;
     }
     core.line().proceed();
     core.line().resume(std::move(held), now);
@@ -164,9 +165,9 @@ constexpr std::size_t plain_refusals = std::size(refusals) - 4;
 
 std::string_view subject_of(std::uint8_t how) { return std::string_view("abc").substr(how % 3, 1); }
 
-check_kind kind_of(std::uint8_t how, const weir::detail::limiter_spec& of) {
+weir::test::fake_request kind_of(std::uint8_t how, const weir::detail::limiter_spec& of) {
   if (of.resource == "gate") {
-    return how % 3 == 0 ? check_kind::enter : how % 3 == 1 ? check_kind::renew : check_kind::leave;
+    return how % 3 == 0 ? lease_act::enter : how % 3 == 1 ? lease_act::renew : lease_act::leave;
   }
   return how >= 250                    ? check_kind::reset
          : how >= 230                  ? check_kind::settle
@@ -252,9 +253,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
           weir::detail::as<weir::detail::acquire_request>(c).max_wait = 1ms * (how % 4);
         }
         if (c.kind == check_kind::settle) {
-          auto& asked = weir::detail::as<weir::detail::settle_request>(c);
-          asked.id = how;
-          if (how >= 240) asked.actual_cost = 2 * asked.about.receipt.costs[0];  // charges it
+          weir::detail::as<weir::detail::settle_request>(c).id = how;
+          if (how >= 240) c.check().units *= -1;  // charges it
         }
         d.submit(c);
         break;

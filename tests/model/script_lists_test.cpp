@@ -88,6 +88,7 @@ BOOST_AUTO_TEST_CASE(a_process_makes_so_many_scripts_and_no_more) {
     for (std::size_t n = 0; n < 1100; ++n) {
       redis::script_call call;
       call.kind = n % 2 == 0 ? check_kind::record : check_kind::acquire;
+      call.traits = n % 2 == 0 ? detail::asks::record : detail::asks::acquire;
       for (std::size_t t = 0, rest = n; t < 7; ++t, rest /= 3) {
         call.tiers.push_back({kernels[rest % 3], 1});
       }

@@ -78,8 +78,8 @@ class simulated_run : simulation::crowd {
     const std::size_t subject = simulation::subject_number(c.subject.view());
     book& b = books_[subject];
     const decision& d = c.answer;
-    if (c.kind == detail::check_kind::give_back) {
-      const auto& returned = detail::as<detail::give_back_request>(c).reservation;
+    if (c.traits.gives_back) {
+      const auto& returned = detail::as<detail::settle_request>(c).about;
       const auto held = b.held.find(returned.receipt.id);
       if (held == b.held.end()) throw std::runtime_error("given back twice, or never reserved");
       b.ledger.give_back(clock(), held->second);
@@ -91,7 +91,7 @@ class simulated_run : simulation::crowd {
     const auto turn = d.allowed ? d.decided_at + d.delay
                                 : d.decided_at + d.retry_after + asked.max_wait;
     const std::size_t number = b.ledger.ask({.at = d.decided_at.time_since_epoch().count(),
-                                             .cost = asked.cost,
+                                             .cost = c.units,
                                              .max_wait = asked.max_wait.count(),
                                              .allowed = d.allowed,
                                              .turn = turn.time_since_epoch().count()});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/system_executor.hpp>
 #include <deque>
@@ -40,17 +41,28 @@ inline core_ptr make_core(std::string_view resource, const policy& p,
   return make_core(resource, tiers(p), options);
 }
 
+/// What a fake check asks.
+struct fake_request {
+  fake_request(detail::check_kind what) : kind(what) {}
+  fake_request(detail::settle_cause why) : kind(detail::check_kind::settle), cause(why) {}
+  fake_request(detail::lease_act what) : kind(detail::check_kind::lease), act(what) {}
+
+  detail::check_kind kind;
+  detail::settle_cause cause = detail::settle_cause::actual_cost;
+  detail::lease_act act = detail::lease_act::enter;
+};
+
 /// A check of any kind whose caller is the test.
 class fake_check {
  public:
   using check_kind = detail::check_kind;
 
-  /// `number`: what the kernels get from it, such as the cost; see detail::number_for_kernel.
+  /// `number`: check::units of a check that start_check() has prepared.
   fake_check(core_ptr core, std::string_view subject, std::int64_t number = 1,
-             check_kind what = check_kind::record,
+             fake_request what = check_kind::record,
              std::chrono::microseconds timeout = std::chrono::microseconds{0},
              std::vector<detail::term> further = {})
-      : made_(make({std::move(core), subject, timeout, std::move(further)}, what, number)) {
+      : made_(make({std::move(core), subject, timeout, number, std::move(further)}, what)) {
     made_->owner = this;
   }
   fake_check(const fake_check&) = delete;
@@ -68,6 +80,7 @@ class fake_check {
     core_ptr core;
     std::string_view subject;
     std::chrono::microseconds timeout;
+    std::int64_t number;
     std::vector<detail::term> further;
   };
   struct part {
@@ -80,48 +93,44 @@ class fake_check {
   template <class Request>
   struct part_of final : detail::joint_check_of<Request>, part {
     part_of(arguments&& with, Request&& asked)
-        : detail::joint_check_of<Request>(std::move(with.core), {{detail::short_text(with.subject),
-                                                                  with.timeout, std::move(asked)},
-                                                                 std::move(with.further)}),
+        : detail::joint_check_of<Request>(
+              std::move(with.core),
+              {{detail::short_text(with.subject), with.timeout, with.number, std::move(asked)},
+               std::move(with.further)}),
           part(static_cast<detail::check&>(*this)) {}
 
     void finish(detail::delivery) override { ++owner->finished; }
   };
 
-  static std::unique_ptr<part> make(arguments&& with, check_kind what, std::int64_t number) {
+  static std::unique_ptr<part> make(arguments&& with, fake_request what) {
     const auto made = [&]<class Request>(Request asked) -> std::unique_ptr<part> {
       return std::make_unique<part_of<Request>>(std::move(with), std::move(asked));
     };
-    switch (what) {
+    switch (what.kind) {
       case check_kind::record:
-        return made(detail::record_request{number});
+        return made(detail::record_request{});
       case check_kind::fetch:
-        return made(detail::fetch_request{number});
-      case check_kind::reset:
-        return made(detail::reset_request{});
-      case check_kind::cool_down:
-        return made(detail::cool_down_request{std::chrono::microseconds(number)});
+        return made(detail::fetch_request{});
       case check_kind::acquire:
-        return made(detail::acquire_request{.cost = number});
-      case check_kind::give_back:
-        return made(detail::give_back_request{.cost = number});
-      case check_kind::settle: {
-        detail::settle_request asked;
-        asked.about.receipt.costs[0] = number;
-        return made(std::move(asked));
-      }
-      case check_kind::lower:
-        return made(detail::lower_request{number});
-      case check_kind::enter:
-        return made(detail::enter_request{number});
-      case check_kind::renew:
-        return made(detail::renew_request{number});
-      case check_kind::leave:
-        return made(detail::leave_request{number});
-      case check_kind::watch:
+        return made(detail::acquire_request{});
+      case check_kind::settle:
+        // Each give-back of the library has an id of its own.
+        return made(detail::settle_request{
+            .cause = what.cause,
+            .id = what.cause == detail::settle_cause::give_back ? next_id() : 0});
+      case check_kind::lease:
+        return made(detail::lease_request{what.act});
+      case check_kind::cool_down:
+        return made(detail::cool_down_request{});
+      case check_kind::reset:
         break;
     }
-    return made(detail::watch_request{number});
+    return made(detail::reset_request{});
+  }
+
+  static std::uint64_t next_id() noexcept {
+    static std::atomic<std::uint64_t> last{1'000'000};
+    return ++last;
   }
 
   const std::unique_ptr<part> made_;

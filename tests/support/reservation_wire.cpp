@@ -268,6 +268,7 @@ void reservation_wire::expect(const std::string& resource, const std::vector<pol
   // Makes the script, which another process may ask for.
   redis::script_call call;
   call.kind = detail::check_kind::acquire;
+  call.traits = detail::asks::acquire;
   for (redis::call_tier& one : tiers_of(rules.kernels, 1)) call.tiers.push_back(std::move(one));
   redis::script_of(call);
   rules_.emplace(resource, std::move(rules));

@@ -25,7 +25,7 @@ class watched_store final : public detail::store_backend {
   void start(detail::check& c) override {
     // Nothing is left of these afterwards; of a line's question, the line itself keeps it.
     const bool is_take = c.kind == detail::check_kind::record && flight_of(c).is_internal;
-    if (c.kind == detail::check_kind::give_back || is_take) {
+    if (c.traits.gives_back || is_take) {
       watch_(c);
       return inner_->start(c);
     }

@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(reservations_that_go_back_meanwhile_go_after_the_later_ones
   int returned = 0, aborted = 0;
   const weir::store store(std::make_shared<weir::test::watched_store>(
       weir::make_memory_store(io.get_executor()), [&](const weir::detail::check& c) {
-        if (c.kind != weir::detail::check_kind::give_back || ++returned != 1) return;
+        if (!c.traits.gives_back || ++returned != 1) return;
         cancel(0);
         io.poll();  // as another thread would
       }));
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(a_closing_store_stays_until_it_has_all_reservations_back) {
   const weir::store store(std::make_shared<weir::test::watched_store>(
       weir::make_memory_store(io.get_executor()), [&](const weir::detail::check& c) {
         if (c.kind == weir::detail::check_kind::acquire) core = c.limiter;
-        if (c.kind != weir::detail::check_kind::give_back) return;
+        if (!c.traits.gives_back) return;
         BOOST_TEST(!is_alive.expired());
         if (++returned == 1) {  // as another thread would
           weir::detail::impl_of(*core.lock()).queue->close(std::move(keep_alive));

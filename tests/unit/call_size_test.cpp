@@ -30,6 +30,7 @@ redis::script_call replied(const std::vector<policies::kernel>& tiers, std::size
   redis::script_call c;
   c.what = redis::script_call::command::request;
   c.kind = detail::check_kind::record;
+  c.traits = detail::asks::record;
   for (const policies::kernel& k : tiers) c.tiers.push_back({k, 1});
   c.script = redis::script_of(c);
   c.keys.resize(checks);

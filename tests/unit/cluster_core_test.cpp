@@ -273,7 +273,7 @@ BOOST_AUTO_TEST_CASE(a_check_is_sent_alone_after_try_again) {
   calm_down(c);
   judge(c);
   BOOST_TEST(!check.ec, check.ec.message());
-  BOOST_TEST((flight_of(check.check()).route & weir::detail::in_flight::alone) != 0);
+  BOOST_TEST((check.check().route.value & weir::detail::cluster_route::alone) != 0);
 }
 
 // The first check was sent again, and then sent to the other node, behind the second one.
@@ -309,8 +309,8 @@ BOOST_AUTO_TEST_CASE(a_check_that_asks_at_a_node_that_is_gone_comes_back) {
   c.servers[3].is_up = false;
   const auto& check = c.submit(make_core("r", plenty), "a");
   const auto is_back = [&] {
-    const auto route = flight_of(check.check()).route;
-    return c.all.at(1).has_asked && (route & weir::detail::in_flight::asks) == 0;
+    const auto route = check.check().route.value;
+    return c.all.at(1).has_asked && (route & weir::detail::cluster_route::asks) == 0;
   };
   for (int rounds = 0; !is_back(); ++rounds) {
     BOOST_TEST_REQUIRE(rounds < 1000);

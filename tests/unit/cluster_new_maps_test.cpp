@@ -24,7 +24,7 @@ BOOST_AUTO_TEST_CASE(a_new_map_moves_the_checks_that_wait_for_a_dead_master) {
   c.cut(old);
   while (!old.opening) c.wait();
   const fake_check& check = c.submit(one, "a");
-  BOOST_TEST_REQUIRE(flight_of(check.check()).is_held == 0);
+  BOOST_TEST_REQUIRE(!check.check().route.is_held);
   take_over();
   for (const moment begin = c.now; check.finished == 0;) {
     BOOST_TEST_REQUIRE((c.now < begin + 1min));
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(the_last_answer_of_the_old_master_sends_the_held_checks_to_
   while (step_all(c, &old)) {
   }
   const fake_check& held = c.submit(one, "a");
-  BOOST_TEST_REQUIRE(flight_of(held.check()).is_held == 1, "no new map has come");
+  BOOST_TEST_REQUIRE(held.check().route.is_held, "no new map has come");
   const moment begin = c.now;
   const std::string answer = owner.replies.front().bytes;
   c.deliver_last(old, answer);
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_slot_without_an_owner_is_held_when_its_node_has_left_the_
     if (!step_all(c, &asked)) c.wait();
   }
   const fake_check& held = c.submit(one, subject);
-  BOOST_TEST(flight_of(held.check()).is_held == 1);
+  BOOST_TEST(held.check().route.is_held);
   for (simulated_node& n : c.servers) n.view[slot] = 3;
   third.importing.clear();
   end_well();

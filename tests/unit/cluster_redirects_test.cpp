@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_check_that_comes_back_from_a_lost_node_keeps_its_place) {
   simulated_link& link = **link_to_third();
   while (!link.opening) BOOST_TEST_REQUIRE(c.step(link));
   c.submit(one, "a");  // unsent
-  while (c.all.at(1).has_asked && flight_of(c.checks[0].check()).is_held == 0) c.step(link);
+  while (c.all.at(1).has_asked && !c.checks[0].check().route.is_held) c.step(link);
   owner.migrating.clear();
   end_well();
   BOOST_TEST(owner.executed == 2);
@@ -355,7 +355,7 @@ BOOST_AUTO_TEST_CASE(held_checks_expire_together_when_their_pause_is_over) {
   const fake_check& second = c.submit(one, "a");
   step_while_busy(c);
   BOOST_TEST_REQUIRE(first.finished == 0);
-  BOOST_TEST_REQUIRE(flight_of(first.check()).is_held == 1);
+  BOOST_TEST_REQUIRE(first.check().route.is_held);
   // The timer comes late: the pause is over, and so is the time of both.
   c.now += 500ms;
   c.core.on_time(c.now);
@@ -381,7 +381,7 @@ BOOST_AUTO_TEST_CASE(a_check_that_comes_while_its_slot_is_down_ends_with_that) {
   c.submit(one, "a");
   step_while_busy(c);
   const fake_check& later = c.submit(one, "a");
-  BOOST_TEST_REQUIRE(flight_of(later.check()).is_held == 1);
+  BOOST_TEST_REQUIRE(later.check().route.is_held);
   while (later.finished == 0) {
     c.wait();
     step_while_busy(c);

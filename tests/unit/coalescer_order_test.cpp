@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 using weir::detail::check;
 using weir::detail::check_kind;
 using weir::detail::check_list;
-using weir::detail::in_flight;
+using weir::detail::cluster_route;
 using weir::redis::coalescer;
 using weir::redis::script_call;
 using weir::test::core_ptr;
@@ -92,10 +92,10 @@ class line_of_checks {
     }
     fake_check& c = checks_.emplace_back(limiter, subject, random_.between(1, 2), kind, 0us,
                                          std::move(further));
-    in_flight& f = flight_of(c.check());
+    auto& f = flight_of(c.check());
     f.order = static_cast<std::uint32_t>(checks_.size());
     f.deadline = start + (random_.one_in(6) ? 0ms : 2000ms);
-    if (random_.one_in(20)) f.route = in_flight::alone;
+    if (random_.one_in(20)) c.check().route.value = cluster_route::alone;
     waiting_[f.order] = &c.check();
     line_.push_back(c);
   }

@@ -14,6 +14,7 @@
 namespace coalescer_test {
 
 using weir::detail::check_kind;
+using weir::detail::lease_act;
 using weir::redis::call_list;
 using weir::redis::coalescer;
 using weir::redis::script_call;
@@ -33,12 +34,13 @@ struct fixture {
   weir::detail::check_list line;
   coalescer packer{64};
 
-  void add(const core_ptr& core, std::string_view subject, check_kind kind = check_kind::record,
-           std::int64_t cost = 1) {
+  void add(const core_ptr& core, std::string_view subject,
+           weir::test::fake_request kind = check_kind::record, std::int64_t cost = 1) {
     line.push_back(checks.emplace_back(core, subject, cost, kind));
   }
   void add_joint(std::initializer_list<std::pair<core_ptr, std::string_view>> claims,
-                 check_kind kind = check_kind::record, std::int64_t further_cost = 1) {
+                 weir::test::fake_request kind = check_kind::record,
+                 std::int64_t further_cost = 1) {
     std::vector<weir::detail::term> further;
     for (auto it = claims.begin() + 1; it != claims.end(); ++it) {
       further.push_back({it->first, weir::detail::short_text(it->second), further_cost});
@@ -66,8 +68,7 @@ struct fixture {
   std::vector<std::string> pack() {
     std::vector<std::string> out;
     for (const script_call& c : packer.pack(line)) {
-      const char* const names[] = {"record", "fetch", "reset"};
-      out.emplace_back(names[static_cast<int>(c.kind)]);
+      out.emplace_back(c.is_record() ? "record" : c.has_script() ? "fetch" : "reset");
       for (const auto& key : c.keys) out.back() += " " + std::to_string(key.count);
     }
     BOOST_TEST(line.empty());
@@ -399,15 +400,15 @@ BOOST_AUTO_TEST_CASE(checks_of_leases_travel_alone_and_in_order) {
     }
     return out;
   };
-  add(gate, "a", check_kind::enter, 2);
-  add(gate, "a", check_kind::leave, 2);
-  add(gate, "b", check_kind::enter, 3);
-  add(gate, "a", check_kind::enter, 4);
-  add(gate, "a", check_kind::renew, 4);
-  add(gate, "a", check_kind::renew, 4);
-  add(gate, "a", check_kind::leave, 4);
-  BOOST_TEST(
-      (told() == calls{"enter 2.", "leave 2.", "enter 3.", "enter 4.", "renew 4..", "leave 4."}));
+  add(gate, "a", lease_act::enter, 2);
+  add(gate, "a", lease_act::leave, 2);
+  add(gate, "b", lease_act::enter, 3);
+  add(gate, "a", lease_act::enter, 4);
+  add(gate, "a", lease_act::renew, 4);
+  add(gate, "a", lease_act::renew, 4);
+  add(gate, "a", lease_act::leave, 4);
+  BOOST_TEST((told() == calls{"enter 2.", "leave 2.", "enter 3.", "enter 4.", "renew 4.",
+                              "renew 4.", "leave 4."}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

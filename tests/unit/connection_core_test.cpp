@@ -355,6 +355,7 @@ BOOST_AUTO_TEST_CASE(closing_in_every_state_ends_in_stopped) {
 void make_reserving_script(const weir::policies::kernel& k) {
   weir::redis::script_call call;
   call.kind = weir::detail::check_kind::acquire;
+  call.traits = weir::detail::asks::acquire;
   call.tiers.push_back({k, 1});
   weir::redis::script_of(call);
 }
@@ -376,7 +377,7 @@ BOOST_AUTO_TEST_CASE(a_closing_connection_waits_for_reservations_and_for_what_gi
       BOOST_TEST(done_with(plain, error::outcome_unknown));
       BOOST_TEST(!asked.finished);
       auto& back = d.start(
-          d.checks.emplace_back(d.limiter, "c", 1, weir::detail::check_kind::give_back, 1h));
+          d.checks.emplace_back(d.limiter, "c", 1, weir::detail::settle_cause::give_back, 1h));
       BOOST_TEST(!d.write_succeeds().empty());
       BOOST_TEST(done_with(d.submit("later"), error::store_closed));
       if (is_answered) {

@@ -35,9 +35,9 @@ class held_store final : public detail::store_backend {
 
   void start(check& c) override {
     if (c.kind == check_kind::acquire) return held.push_back(&c);
-    if (c.kind == check_kind::give_back) {
+    if (c.traits.gives_back) {
       ++returned;
-      delays.push_back(detail::as<detail::give_back_request>(c).reservation.delay);
+      delays.push_back(detail::as<detail::settle_request>(c).about.delay);
     }
     end(c);
   }

@@ -37,7 +37,7 @@ struct outcome {
 
 outcome fail(const weir::test::core_ptr& core, weir::error_code with,
              std::string_view subject = "s", std::int64_t cost = 1,
-             check_kind kind = check_kind::record) {
+             weir::test::fake_request kind = check_kind::record) {
   fake_check c(core, subject, cost, kind);
   c.ec = with;
   weir::detail::apply_failure_policy(c);
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(the_fallback_counts_with_its_share_of_the_limit) {
 // They were counted apart, each up to the limit.
 BOOST_AUTO_TEST_CASE(the_fallback_counts_reservations_and_records_together) {
   const auto core = core_with(ten_a_day, {.on_failure = on_failure::fallback, .process_count = 1});
-  const auto ask = [&](check_kind kind) {
+  const auto ask = [&](weir::test::fake_request kind) {
     return fail(core, error::timed_out, "s", 1, kind).answer.allowed;
   };
   for (int i = 0; i < 5; ++i) BOOST_TEST((ask(check_kind::acquire) && ask(check_kind::record)));
@@ -268,7 +268,7 @@ BOOST_AUTO_TEST_CASE(together_the_strictest_failure_policy_decides) {
         std::make_shared<weir::test::null_store>(), "r", tiers, o);
   };
   const auto ask = [](const weir::test::core_ptr& a, const weir::test::core_ptr& b,
-                      check_kind kind = check_kind::record) {
+                      weir::test::fake_request kind = check_kind::record) {
     fake_check c(a, "s", 1, kind, std::chrono::microseconds{0},
                  {{b, weir::detail::short_text("t"), 1}});
     c.ec = error::timed_out;

@@ -41,12 +41,12 @@ struct fate {
 
 /// A check as the server reads it: its keys, and the cost for each.
 inline std::string name_of(const detail::check& c) {
-  std::string name(1, "rfd"[static_cast<std::size_t>(c.kind)]);
+  std::string name(1, is_record(c) ? 'r' : resets(c) ? 'd' : 'f');
   detail::for_each_tier(c, [&](const detail::limiter_spec& limiter, std::string_view subject,
                                std::int64_t cost, std::size_t tier) {
     name += ' ';
     limiter.append_key(name, subject, tier);
-    if (c.kind != detail::check_kind::reset) name += '=' + std::to_string(cost);
+    if (!resets(c)) name += '=' + std::to_string(cost);
   });
   return name;
 }

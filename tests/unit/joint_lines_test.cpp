@@ -46,7 +46,7 @@ class counting_store final : public weir::detail::store_backend {
       if (on_request) on_request();
       return;
     }
-    returned += c.kind == check_kind::give_back;
+    returned += c.traits.gives_back;
     if (const auto act = std::exchange(meanwhile, nullptr)) act();
     c.finish(delivery::discard);
   }

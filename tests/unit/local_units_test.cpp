@@ -33,8 +33,7 @@ struct fixture : weir::test::memory_store_fixture {
       store(), [this](const check& c) {
         last_limiter = c.limiter;
         if (c.kind == check_kind::record) ++records;
-        if (c.kind == check_kind::give_back)
-          given_back += weir::detail::as<weir::detail::give_back_request>(c).cost;
+        if (c.traits.gives_back) given_back += c.units;
       });
   weir::store handle{watched};
 

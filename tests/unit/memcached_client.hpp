@@ -218,8 +218,8 @@ class client {
 class callers {
  public:
   fake_check& add(const core_ptr& core, std::string_view subject,
-                  detail::check_kind kind = detail::check_kind::record, std::int64_t number = 1,
-                  std::chrono::microseconds timeout = {}) {
+                  weir::test::fake_request kind = detail::check_kind::record,
+                  std::int64_t number = 1, std::chrono::microseconds timeout = {}) {
     return all_.emplace_back(core, subject, number, kind, timeout);
   }
   std::size_t size() const { return all_.size(); }

@@ -28,10 +28,9 @@ BOOST_AUTO_TEST_CASE(a_decision_is_settled_once) {
   stored.clocks_differ = 4 * second;
   const decision d = stored.record(core, now, 200);
   const auto refund_at = [&](std::int64_t at) {
-    fake_check refund(core, "a", 0, check_kind::settle);
+    fake_check refund(core, "a", 200, check_kind::settle);
     auto& asked = weir::detail::as<weir::detail::settle_request>(refund.check());
     asked.about = d;
-    asked.about.receipt.costs[0] = 200;
     asked.id = 77;
     stored.run({&refund}, at);
     return refund.answer.allowed;

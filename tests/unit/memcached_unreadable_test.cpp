@@ -14,6 +14,8 @@ namespace {
 using namespace std::chrono_literals;
 using weir::error;
 using weir::detail::check_kind;
+using weir::detail::lease_act;
+using weir::detail::settle_cause;
 using weir::memcached::check_batch;
 using weir::memcached::subject_value;
 using weir::test::core_ptr;
@@ -34,11 +36,11 @@ BOOST_AUTO_TEST_CASE(a_value_of_a_later_version_stays_as_it_is_until_a_reset) {
   const core_ptr cooled = make_core("r", weir::fixed_window{.limit = 5, .window = 10s},
                                     {.cool_downs = true});
   const core_ptr gate = weir::test::make_gate();
-  const std::pair<core_ptr, check_kind> calls[] = {
+  const std::pair<core_ptr, weir::test::fake_request> calls[] = {
       {core, check_kind::record},   {core, check_kind::fetch},       {core, check_kind::acquire},
-      {core, check_kind::settle},   {core, check_kind::give_back},   {core, check_kind::lower},
-      {cooled, check_kind::record}, {cooled, check_kind::cool_down}, {gate, check_kind::enter},
-      {gate, check_kind::fetch},    {gate, check_kind::renew},       {gate, check_kind::leave},
+      {core, check_kind::settle},   {core, settle_cause::give_back}, {core, settle_cause::vendor},
+      {cooled, check_kind::record}, {cooled, check_kind::cool_down}, {gate, lease_act::enter},
+      {gate, check_kind::fetch},    {gate, lease_act::renew},        {gate, lease_act::leave},
   };
   for (unsigned char version = subject_value::version + 1; version < 32; ++version) {
     item stored;
@@ -69,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_value_of_a_later_version_stays_as_it_is_until_a_reset) {
 // It was taken for a foreign one.
 BOOST_AUTO_TEST_CASE(a_large_value_of_a_later_version_stays_as_it_is_until_a_reset) {
   const core_ptr core = make_core("r", weir::fixed_window{.limit = 5, .window = 10s});
-  const auto run = [&](check_kind kind, std::string_view begin) {
+  const auto run = [&](weir::test::fake_request kind, std::string_view begin) {
     fake_check c(core, "a", 1, kind);
     weir::detail::check_list list;
     list.push_back(c.check());

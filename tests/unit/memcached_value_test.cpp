@@ -17,6 +17,8 @@ using namespace std::chrono_literals;
 using weir::decision;
 using weir::error;
 using weir::detail::check_kind;
+using weir::detail::lease_act;
+using weir::detail::settle_cause;
 using weir::test::core_ptr;
 using weir::test::fake_check;
 using weir::test::limits_of_three;
@@ -77,9 +79,9 @@ BOOST_AUTO_TEST_CASE(reservations_in_bytes_are_as_in_memory) {
         at += random.magnitude(4'000'000);
         if (!all.empty() && random.one_in(3)) {
           const reserved last = random.one_in(2) ? all.back() : random.pick(all);
-          fake_check back(core, "a", last.turn.cost, check_kind::give_back);
-          auto& asked = weir::detail::as<weir::detail::give_back_request>(back.check());
-          asked.reservation = last.said;
+          fake_check back(core, "a", last.turn.cost, settle_cause::give_back);
+          auto& asked = weir::detail::as<weir::detail::settle_request>(back.check());
+          asked.about = last.said;
           asked.found = last.found;
           asked.id = static_cast<std::uint64_t>(1000 * trace + i + 1);
           stored.run({&back}, at);
@@ -191,9 +193,8 @@ BOOST_AUTO_TEST_CASE(a_shorter_plan_keeps_the_end_that_a_longer_plan_has_set) {
   const core_ptr brief = make_core("r", weir::fixed_window{100, 1s});
   weir::detail::settle_request late;
   late.about = refunded.record(brief, now + 1000);
-  late.about.receipt.costs[0] = 1;
   late.id = 77;
-  fake_check too_late(brief, "a", 0, check_kind::settle);
+  fake_check too_late(brief, "a", 1, check_kind::settle);
   weir::detail::as<weir::detail::settle_request>(too_late.check()) = late;
   refunded.run({&too_late}, now + 5'000'000);
   BOOST_TEST(refunded.ends == now + 3'600'000'000);
@@ -203,9 +204,8 @@ BOOST_AUTO_TEST_CASE(a_shorter_plan_keeps_the_end_that_a_longer_plan_has_set) {
   item emptied;
   weir::detail::settle_request asked;
   asked.about = emptied.record(core);
-  asked.about.receipt.costs[0] = 1;
   asked.id = 78;
-  fake_check refund(core, "a", 0, check_kind::settle);
+  fake_check refund(core, "a", 1, check_kind::settle);
   weir::detail::as<weir::detail::settle_request>(refund.check()) = asked;
   emptied.run({&refund});
   BOOST_TEST(refund.answer.used == 0);
@@ -233,9 +233,9 @@ BOOST_AUTO_TEST_CASE(a_reservation_that_a_shorter_plan_gives_back_leaves_a_longe
     stored.run({&acquire}, start);
     BOOST_TEST(acquire.answer.allowed);
     BOOST_TEST((acquire.answer.delay == 60s));
-    fake_check back(brief, "a", 1, check_kind::give_back);
-    auto& returned = weir::detail::as<weir::detail::give_back_request>(back.check());
-    returned.reservation = acquire.answer;
+    fake_check back(brief, "a", 1, settle_cause::give_back);
+    auto& returned = weir::detail::as<weir::detail::settle_request>(back.check());
+    returned.about = acquire.answer;
     returned.found = asked.found;
     returned.id = 1;
     stored.run({&back}, start + 5'000'000);
@@ -265,10 +265,9 @@ BOOST_AUTO_TEST_CASE(a_settlement_is_done_once) {
   const decision d = stored.record(core, now, 5);
   weir::detail::settle_request asked;
   asked.about = d;
-  asked.about.receipt.costs[0] = 5;
   asked.id = 77;
   for (const bool first : {true, false}) {
-    fake_check refund(core, "a", 0, check_kind::settle);
+    fake_check refund(core, "a", 5, check_kind::settle);
     weir::detail::as<weir::detail::settle_request>(refund.check()) = asked;
     stored.run({&refund});
     BOOST_TEST(refund.answer.allowed == first);
@@ -376,13 +375,13 @@ BOOST_AUTO_TEST_CASE(settlements_leave_room_for_a_cool_down) {
 BOOST_AUTO_TEST_CASE(leases_come_and_go) {
   const core_ptr gate = weir::test::make_gate();
   item stored;
-  fake_check one(gate, "a", 101, check_kind::enter), two(gate, "a", 102, check_kind::enter),
-      three(gate, "a", 103, check_kind::enter);
+  fake_check one(gate, "a", 101, lease_act::enter), two(gate, "a", 102, lease_act::enter),
+      three(gate, "a", 103, lease_act::enter);
   stored.run({&one, &two, &three});
   BOOST_TEST(one.answer.allowed);
   BOOST_TEST(two.answer.allowed);
   BOOST_TEST(!three.answer.allowed);
-  fake_check renew(gate, "a", 101, check_kind::renew), leave(gate, "a", 102, check_kind::leave);
+  fake_check renew(gate, "a", 101, lease_act::renew), leave(gate, "a", 102, lease_act::leave);
   stored.run({&renew, &leave}, now + 5'000'000);
   BOOST_TEST(renew.answer.allowed);
   BOOST_TEST(leave.answer.allowed);

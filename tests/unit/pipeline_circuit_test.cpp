@@ -13,6 +13,7 @@ using namespace weir::redis::test;
 using weir::error;
 using weir::detail::check_kind;
 using weir::detail::check_stage;
+using weir::detail::lease_act;
 
 BOOST_AUTO_TEST_SUITE(pipeline_circuit_suite)
 
@@ -80,7 +81,7 @@ BOOST_AUTO_TEST_CASE(renewals_and_leaves_wait_although_the_circuit_is_open) {
   f.line.expire(f.now += 10ms);
   f.line.take_done();
   BOOST_TEST_REQUIRE(done_with(f.submit("a"), error::circuit_open));
-  for (const check_kind kind : {check_kind::renew, check_kind::leave}) {
+  for (const lease_act kind : {lease_act::renew, lease_act::leave}) {
     BOOST_TEST((f.submit("a", 7, kind, 30s).stage == check_stage::waiting));
   }
 }
@@ -89,7 +90,7 @@ BOOST_AUTO_TEST_CASE(renewals_and_leaves_wait_although_the_circuit_is_open) {
 // waited for 500 ms, although it was known that the server was gone.
 BOOST_AUTO_TEST_CASE(calls_end_at_once_after_a_failed_attempt_to_connect) {
   fixture f({.timeout = 500ms});
-  const auto ends = [&](check_kind kind) {
+  const auto ends = [&](weir::test::fake_request kind) {
     const auto& c = f.submit("a", 7, kind);
     BOOST_TEST((!c.ec || c.ec == error::connection_refused));
     return c.stage == check_stage::done;
@@ -101,7 +102,7 @@ BOOST_AUTO_TEST_CASE(calls_end_at_once_after_a_failed_attempt_to_connect) {
                                 check_kind::cool_down, check_kind::reset}) {
     BOOST_TEST(ends(kind));
   }
-  for (const check_kind kind : {check_kind::renew, check_kind::leave}) BOOST_TEST(!ends(kind));
+  for (const lease_act kind : {lease_act::renew, lease_act::leave}) BOOST_TEST(!ends(kind));
   f.line.connected();
   BOOST_TEST(!ends(check_kind::record));
   // Only one that cannot be made shows that the server is gone, not one that is lost.

@@ -18,7 +18,7 @@ using weir::error;
 using weir::detail::check_kind;
 using weir::detail::check_list;
 using weir::detail::check_stage;
-using weir::detail::in_flight;
+using weir::detail::cluster_route;
 using weir::redis::pipeline;
 using weir::redis::redirection;
 using redirected = std::vector<pipeline::redirected_checks>;
@@ -28,10 +28,10 @@ struct node_fixture : fixture {
 
   /// As submit(), of a check that the cluster has routed.
   fake_check& route(std::string_view subject, std::uint16_t flags = 0,
-                    check_kind kind = check_kind::record) {
+                    weir::test::fake_request kind = check_kind::record) {
     fake_check& c = checks.emplace_back(core, subject, 1, kind, 10s);
     std::string scratch;
-    flight_of(c.check()).route = weir::redis::slot_of(c, scratch) | flags;
+    c.check().route.value = weir::redis::slot_of(c, scratch) | flags;
     line.submit(c, now);
     return c;
   }
@@ -175,8 +175,8 @@ BOOST_AUTO_TEST_CASE(a_cancelled_acquire_is_not_redirected) {
 
 BOOST_AUTO_TEST_CASE(asking_goes_right_before_its_call_with_or_without_the_text) {
   line.connected(weir::redis::script_set());
-  route("a", in_flight::asks);
-  route("a", in_flight::asks);
+  route("a", cluster_route::asks);
+  route("a", cluster_route::asks);
   auto& usual = route("b");
   const std::string out = write();
   BOOST_TEST(count_of(out, asking) == 2u);
@@ -195,14 +195,14 @@ BOOST_AUTO_TEST_CASE(asking_goes_right_before_its_call_with_or_without_the_text)
   BOOST_TEST(checks[1].answer.used == 2);
   BOOST_TEST(usual.answer.used == 1);
   // One alone in its write, too.
-  route("c", in_flight::asks);
+  route("c", cluster_route::asks);
   BOOST_TEST(write().starts_with(asking));
 }
 
 // A later check of the key must not join a call before the one that is alone.
 BOOST_AUTO_TEST_CASE(a_check_that_is_alone_is_neither_joined_nor_overtaken) {
   route("a");
-  route("a", in_flight::alone);
+  route("a", cluster_route::alone);
   route("a");
   route("a");
   const std::string out = write();
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(a_check_that_is_alone_is_neither_joined_nor_overtaken) {
 BOOST_AUTO_TEST_CASE(asking_without_its_call_is_sent_again_with_it) {
   for (std::size_t cut = 0;; ++cut) {
     node_fixture f;
-    auto& c = f.route("a", in_flight::asks);
+    auto& c = f.route("a", cluster_route::asks);
     const std::string first = f.line.next_write(f.now);
     if (cut > first.size()) break;
     f.line.disconnected(error::outcome_unknown, cut, f.now);
@@ -259,8 +259,8 @@ BOOST_AUTO_TEST_CASE(unsent_checks_of_a_slot_are_taken_out_in_order) {
   auto& stays = route("b");
   auto& second = route("a");
   check_list out;
-  const std::uint16_t slot = flight_of(sent.check()).route;
-  line.take_unsent([&](const weir::detail::check& c) { return flight_of(c).route == slot; }, out);
+  const std::uint16_t slot = sent.check().route.value;
+  line.take_unsent([&](const weir::detail::check& c) { return c.route.value == slot; }, out);
   BOOST_TEST((in(out) == std::vector<const fake_check*>{&first, &second}));
   BOOST_TEST(line.pending() == 2u);
   BOOST_TEST(answer(0));

@@ -45,7 +45,7 @@ struct fixture {
   ~fixture() { line.abandon().clear(); }
 
   fake_check& submit(std::string_view subject, std::int64_t cost = 1,
-                     detail::check_kind kind = detail::check_kind::record,
+                     weir::test::fake_request kind = detail::check_kind::record,
                      std::chrono::microseconds timeout = {}) {
     fake_check& c = checks.emplace_back(core, subject, cost, kind, timeout);
     line.submit(c, now);

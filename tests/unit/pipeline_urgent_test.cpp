@@ -14,6 +14,7 @@ using weir::error;
 using weir::detail::cancel_scope;
 using weir::detail::check_kind;
 using weir::detail::check_stage;
+using weir::detail::lease_act;
 
 namespace {
 
@@ -27,7 +28,7 @@ struct gate_fixture : fixture {
   core_ptr gate = std::make_shared<weir::detail::limiter_impl>(
       std::make_shared<weir::test::null_store>(), "gate", weir::concurrency_options{});
 
-  fake_check& of_lease(std::int64_t lease, check_kind kind) {
+  fake_check& of_lease(std::int64_t lease, lease_act kind) {
     fake_check& c = checks.emplace_back(gate, "s", lease, kind, 100ms);
     line.submit(c, now);
     return c;
@@ -46,8 +47,8 @@ BOOST_AUTO_TEST_SUITE(pipeline_urgent_suite)
 BOOST_AUTO_TEST_CASE(renewals_and_leaves_go_before_twenty_thousand_calls_that_wait) {
   gate_fixture f;
   for (int i = 0; i < 20'000; ++i) f.submit("s" + std::to_string(i));
-  auto& renewal = f.of_lease(1, check_kind::renew);
-  auto& leave = f.of_lease(2, check_kind::leave);
+  auto& renewal = f.of_lease(1, lease_act::renew);
+  auto& leave = f.of_lease(2, lease_act::leave);
   const std::string out = f.write();
   BOOST_TEST((renewal.stage == check_stage::sent));
   BOOST_TEST((leave.stage == check_stage::sent));
@@ -79,7 +80,7 @@ BOOST_AUTO_TEST_CASE(a_renewal_does_not_wait_for_a_pause_between_keys) {
   f.now += 1400ms;
   BOOST_TEST_REQUIRE(f.answer(0));
   BOOST_TEST_REQUIRE(f.write().empty());
-  auto& renewal = f.of_lease(1, check_kind::renew);
+  auto& renewal = f.of_lease(1, lease_act::renew);
   BOOST_TEST(!f.write().empty());
   BOOST_TEST((renewal.stage == check_stage::sent));
   BOOST_TEST((held.stage == check_stage::waiting));
@@ -95,25 +96,25 @@ BOOST_AUTO_TEST_CASE(a_renewal_does_not_wait_for_a_pause_between_keys) {
 BOOST_AUTO_TEST_CASE(a_full_line_turns_no_renewal_away) {
   gate_fixture f({.max_pending = 2});
   for (const char* s : {"a", "b"}) f.submit(s);
-  auto& renewal = f.of_lease(1, check_kind::renew);
-  auto& leave = f.of_lease(2, check_kind::leave);
+  auto& renewal = f.of_lease(1, lease_act::renew);
+  auto& leave = f.of_lease(2, lease_act::leave);
   BOOST_TEST((renewal.stage == check_stage::waiting));
   BOOST_TEST((leave.stage == check_stage::waiting));
   BOOST_TEST(done_with(f.submit("c"), error::overloaded));
   // An enter is a call
-  BOOST_TEST(done_with(f.of_lease(3, check_kind::enter), error::overloaded));
+  BOOST_TEST(done_with(f.of_lease(3, lease_act::enter), error::overloaded));
 }
 
 // An enter whose caller has gone while it was being sent is followed by a leave.
 BOOST_AUTO_TEST_CASE(a_leave_stays_behind_its_own_enter) {
   for (const bool cut : {false, true}) {
     gate_fixture f;
-    auto& enter = f.of_lease(7, check_kind::enter);
+    auto& enter = f.of_lease(7, lease_act::enter);
     const std::string first = f.line.next_write(f.now);
     BOOST_TEST(count_of(first, "EVALSHA") == 1u);
     f.line.cancel(enter, cancel_scope::any);
     f.line.take_done();
-    auto& leave = f.of_lease(7, check_kind::leave);
+    auto& leave = f.of_lease(7, lease_act::leave);
     BOOST_TEST(f.line.next_write(f.now).empty());
     if (cut) {
       // The enter has not run, and is not sent again: no caller waits for it.
@@ -133,7 +134,7 @@ BOOST_AUTO_TEST_CASE(a_leave_stays_behind_its_own_enter) {
 BOOST_AUTO_TEST_CASE(renewals_that_did_not_run_go_first_again) {
   gate_fixture f;
   for (int i = 0; i < 10; ++i) f.submit("s" + std::to_string(i));
-  auto& renewal = f.of_lease(1, check_kind::renew);
+  auto& renewal = f.of_lease(1, lease_act::renew);
   f.write();
   BOOST_TEST(f.feed("-LOADING Redis is loading the dataset in memory\r\n"));
   BOOST_TEST(f.feed("-LOADING Redis is loading the dataset in memory\r\n"));
@@ -147,11 +148,11 @@ BOOST_AUTO_TEST_CASE(renewals_that_did_not_run_go_first_again) {
 BOOST_AUTO_TEST_CASE(renewals_leave_in_their_own_order) {
   gate_fixture f;
   f.submit("a");
-  for (int i = 1; i <= 300; ++i) f.of_lease(i, check_kind::renew);
+  for (int i = 1; i <= 300; ++i) f.of_lease(i, lease_act::renew);
   const std::string first = f.write();
   BOOST_TEST(count_of(first, "{gate:s}") == 256u);
   BOOST_TEST((f.checks.front().stage == check_stage::waiting));
-  f.of_lease(299, check_kind::leave);
+  f.of_lease(299, lease_act::leave);
   const std::string second = f.write();
   BOOST_TEST(count_of(second, "{gate:s}") == 45u);
   BOOST_TEST((f.checks[299].stage == check_stage::sent));

@@ -19,7 +19,7 @@ BOOST_AUTO_TEST_CASE(each_waiter_makes_a_request_at_once_and_is_told_when_its_re
   for (int i = 0; i < 3; ++i) s.arrive(0, 20s, 7);
   WEIR_TEST_NUMBERS(s.requested(), {0, 1, 2});
   for (const auto& a : s.requests) {
-    BOOST_TEST((a->kind == weir::detail::check_kind::acquire && a->asked.cost == 7 &&
+    BOOST_TEST((a->kind == weir::detail::check_kind::acquire && a->units == 7 &&
                 a->asked.max_wait == 20s));
     BOOST_TEST((flight_of(*a).is_internal == true));
   }

@@ -43,7 +43,7 @@ std::vector<std::vector<std::string>> keys_of_calls(std::deque<fake_check>& chec
   weir::redis::call_writer writer;
   std::string scratch;
   for (fake_check& c : checks) {
-    flight_of(c.check()).route = weir::redis::slot_of(c, scratch);
+    c.check().route.value = weir::redis::slot_of(c, scratch);
     line.push_back(c);
   }
   std::vector<std::vector<std::string>> all;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/intrusive/list_hook.hpp>
 #include <cassert>
 #include <chrono>
 #include <cstddef>
@@ -37,12 +38,54 @@ enum class delivery : std::uint8_t {
   discard,   ///< not at all: the execution context is shutting down
 };
 
-/// Room for what the library notes while a check is in flight (in_flight, src/check/in_flight.hpp).
-/// The check makes and destroys that.
-class flight_storage {
-  friend struct in_flight;
+/// The progress of a check. It only moves forward, except that a sent check that certainly did not
+/// run goes back to waiting, and a give-back that is tried again, to idle.
+enum class check_stage : std::uint8_t {
+  idle,     ///< no store has it yet
+  waiting,  ///< in the store's line; nothing sent
+  sent,     ///< in the write that is under way, or in an earlier one; its reply is due
+  done,     ///< answered, failed or cancelled; about to be delivered
+};
 
-  alignas(std::uint64_t) std::byte bytes_[80];
+/// What an acquire queue notes of a caller: the base of waiting::waiter, or, for a direct check,
+/// one of three marks (src/waiting/direct_checks.cpp).
+struct queued_waiter {};
+
+/// Where a Redis Cluster sends a check; guarded by the mutex of the cluster. Zero for other stores.
+struct cluster_route {
+  std::uint8_t redirects : 7 = 0;  // how often a node sent it on, counted up to:
+  static constexpr std::uint8_t most_redirects_counted = 127;
+  bool is_held : 1 = false;                       // it waits in the cluster, at no node
+  std::uint16_t value = 0;                        // the slot of its keys, and these flags:
+  static constexpr std::uint16_t asks = 0x4000;   // it is sent behind ASKING, alone
+  static constexpr std::uint16_t alone = 0x8000;  // its script call has no other check
+  std::uint16_t slot() const noexcept { return value & (asks - 1); }
+  bool is_asking() const noexcept { return (value & asks) != 0; }
+  bool is_alone() const noexcept { return (value & alone) != 0; }
+  bool has_own_call() const noexcept { return value >= asks; }  // a node has asked for that
+};
+
+/// What the library notes of a check while it is in flight.
+struct in_flight {
+  using time = std::chrono::steady_clock::time_point;
+
+  check_stage stage = check_stage::idle;
+  bool is_detached = false;      // it has no caller, or that has left
+  bool is_stand_in = false;      // takes the place of a check that has ended
+  bool is_internal : 1 = false;  // made by a queue, which waits itself, or by local_units
+  bool replaces : 1 = false;     // asks for a reservation in place of one that goes back
+  bool was_put_off : 1 = false;  // its deadline, because the process stood still
+  bool came_back : 1 = false;    // it was sent before and did not run
+  std::uint8_t resends = 0;      // how often it was sent again: no script, or a swap lost
+  // Its index among the checks of one key in a script call. With memcached: how many requests for
+  // the value of its subject were sent before it came.
+  std::uint32_t position = 0;
+  // Its rank among the checks of a pipeline; in a Redis Cluster, among those of its slot.
+  std::uint32_t order = 0;
+  time deadline{};
+  time sent{};                      // when it was last encoded; before that, zero or when it came
+  queued_waiter* queued = nullptr;  // guarded by the mutex of its queue
+  mutable std::uint64_t subject_hash = 0;  // 0: not computed yet
 };
 
 /// The intrusive, type-erased part of an asynchronous operation: one caller that waits for one
@@ -50,9 +93,11 @@ class flight_storage {
 /// derived check_of has the request.
 ///
 /// A store owns the check from start_check() until it calls finish(), which it does exactly once.
-class WEIR_EXPORT check : public flight_storage {
+class WEIR_EXPORT check {
  public:
   using steady_time = std::chrono::steady_clock::time_point;
+  using hook = boost::intrusive::list_member_hook<
+      boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
 
   check(const check&) = delete;
   check& operator=(const check&) = delete;
@@ -64,23 +109,37 @@ class WEIR_EXPORT check : public flight_storage {
   std::span<const term> further() const noexcept {
     return further_ == nullptr ? std::span<const term>{} : std::span<const term>(*further_);
   }
+  std::span<term> further() noexcept {
+    return further_ == nullptr ? std::span<term>{} : std::span<term>(*further_);
+  }
 
   /// Gives up the limiters, which may hold the last handle of the store.
   void release_limiters() noexcept { limiter.reset(); }
 
   const check_kind kind;
+  const request_traits traits;
   bool at_store = false;  // the handler's executor is the store's
+
+  in_flight flight;
+  cluster_route route;
+  hook line;   // in the line, or among the checks of one key in a script call
+  hook wheel;  // in the deadline wheel
+
   // The address of the caller's arguments, which may be gone. If the caller is a coroutine that
   // awaits the call, they stand in its frame.
   const std::uintptr_t asked_at;
 
  protected:
-  const std::vector<term>* further_ = nullptr;  // in the derived joint_check_of
+  std::vector<term>* further_ = nullptr;  // in the derived joint_check_of
 
  public:
   // Arguments that every call has.
   std::shared_ptr<const limiter_spec> limiter;
   std::chrono::microseconds timeout;  // 0: the store's default
+  // The number for the kernels of its limiter: units, the lease's number at a gate, the
+  // microseconds of a cool-down. Of a settlement: the actual cost, and once start_check() has
+  // prepared it, the units to give back, or to charge if below zero.
+  std::int64_t units;
   short_text subject;
 
   // The answer.
@@ -90,10 +149,14 @@ class WEIR_EXPORT check : public flight_storage {
   };
 
  protected:
-  check(check_kind what, std::shared_ptr<const limiter_spec>&& owner, short_text&& name,
-        std::chrono::microseconds deadline_from_now) noexcept;
+  check(check_kind what, request_traits follows, std::shared_ptr<const limiter_spec>&& owner,
+        short_text&& name, std::chrono::microseconds deadline_from_now,
+        std::int64_t number) noexcept;
   ~check();
 };
+
+/// True for a check of record(), the common case.
+inline bool is_record(const check& c) noexcept { return c.kind == check_kind::record; }
 
 template <class Request>
 class check_of;
@@ -106,7 +169,8 @@ struct arguments_of {
   using check_type = check_of<Request>;
   short_text subject = {};
   std::chrono::microseconds timeout{0};
-  Request asked = {};
+  std::int64_t units = 1;
+  [[no_unique_address]] Request asked = {};
 };
 
 /// A check with its request.
@@ -114,15 +178,32 @@ template <class Request>
 class check_of : public check {
  public:
   using arguments = arguments_of<Request>;
-  static constexpr check_kind kind_of = Request::kind;
+  static constexpr bool has_decision = Request::kind != check_kind::reset;
 
-  Request asked;
+  [[no_unique_address]] Request asked;
 
  protected:
   check_of(std::shared_ptr<const limiter_spec>&& owner, arguments&& with) noexcept
-      : check(Request::kind, std::move(owner), std::move(with.subject), with.timeout),
+      : check(Request::kind, with.asked.traits(), std::move(owner), std::move(with.subject),
+              with.timeout, with.units),
         asked(std::move(with.asked)) {}
   ~check_of() = default;
+};
+
+/// A check whose caller only learns when the lease is lost: it gets no decision.
+class watch_check : public check_of<lease_request> {
+ public:
+  static constexpr bool has_decision = false;
+
+ protected:
+  using check_of::check_of;
+  ~watch_check() = default;
+};
+
+struct watch_arguments : arguments_of<lease_request> {
+  using check_type = watch_check;
+  explicit watch_arguments(std::int64_t lease) noexcept
+      : arguments_of{.units = lease, .asked = {lease_act::watch}} {}
 };
 
 template <class Request>
@@ -165,6 +246,15 @@ template <class Request>
 const Request& as(const check& c) noexcept {
   assert(c.kind == Request::kind);
   return static_cast<const check_of<Request>&>(c).asked;
+}
+
+inline bool cools_down(const check& c) noexcept { return c.kind == check_kind::cool_down; }
+inline bool resets(const check& c) noexcept { return c.kind == check_kind::reset; }
+/// True for a check that gives units back, charges them, or lowers what remains.
+inline bool settles(const check& c) noexcept { return c.kind == check_kind::settle; }
+/// True for one that lowers what remains to what the vendor says.
+inline bool lowers(const check& c) noexcept {
+  return settles(c) && as<settle_request>(c).cause == settle_cause::vendor;
 }
 
 /// Validates the check and hands it to its limiter's queue (acquire) or store. The handler never

@@ -39,12 +39,6 @@ struct store_executor {
 /// The executor of the limiter's store.
 WEIR_EXPORT store_executor executor_of(const limiter_spec& limiter) noexcept;
 
-/// True if a store with pending checks of this kind keeps its executor's context busy: it answers
-/// at once, or it has a read or a timer under way.
-constexpr bool keeps_store_busy(check_kind kind) noexcept {
-  return kind == check_kind::record || kind == check_kind::fetch;
-}
-
 template <class Executor>
 bool is_same(const Executor& one, const store_executor& other) {
   if constexpr (!std::is_same_v<Executor, asio::any_io_executor>) {
@@ -139,7 +133,7 @@ class check_operation final : public Check {
       : Check(std::move(of), std::move(with)), handler_(std::move(handler)) {
     const handler_executor executor = asio::get_associated_executor(handler_, of_store.any);
     this->at_store = is_same(executor, of_store);
-    if (!this->at_store || !keeps_store_busy(Check::kind_of)) {
+    if (!this->at_store || !this->traits.decides_now) {
       work_.emplace(asio::prefer(executor, asio::execution::outstanding_work.tracked));
     }
   }
@@ -194,7 +188,7 @@ class check_operation final : public Check {
   }
 
   static void call(Handler&& handler, const error_code& result, const decision& answer) {
-    if constexpr (has_decision(Check::kind_of)) {
+    if constexpr (Check::has_decision) {
       std::move(handler)(result, answer);
     } else {
       std::move(handler)(result);
@@ -252,13 +246,13 @@ struct check_initiation {
 template <class CompletionToken, class Request>
 auto initiate(const std::shared_ptr<const limiter_spec>& core,
               std::remove_reference_t<CompletionToken>& token, std::string_view subject,
-              std::chrono::microseconds timeout, Request asked) {
-  using signature = std::conditional_t<has_decision(Request::kind), void(error_code, decision),
+              std::chrono::microseconds timeout, std::int64_t units, Request asked) {
+  using signature = std::conditional_t<check_of<Request>::has_decision, void(error_code, decision),
                                        void(error_code)>;
   // The subject is copied here: a deferred operation may start after the caller's text is gone.
   return asio::async_initiate<CompletionToken, signature>(
       check_initiation{core}, token,
-      arguments_of<Request>{copy_of_subject(subject), timeout, std::move(asked)});
+      arguments_of<Request>{copy_of_subject(subject), timeout, units, std::move(asked)});
 }
 
 }  // namespace weir::detail

@@ -50,7 +50,7 @@ struct enter_initiation {
   void operator()(Handler&& handler, Arguments asked) const {
     using wrapped = enter_handler<Lease, std::decay_t<Handler>>;
     const std::int64_t lease = new_lease_number(*core);
-    request_of(asked).lease = lease;
+    units_of(asked) = lease;
     entered in{core, lease, {}, std::chrono::steady_clock::now(), {}};
     check_operation<typename Arguments::check_type, wrapped>::start(
         wrapped{std::move(in), std::forward<Handler>(handler)}, std::shared_ptr(core),
@@ -58,8 +58,8 @@ struct enter_initiation {
   }
 
  private:
-  static enter_request& request_of(arguments_of<enter_request>& a) { return a.asked; }
-  static enter_request& request_of(joint_arguments_of<enter_request>& a) { return a.first.asked; }
+  static std::int64_t& units_of(arguments_of<lease_request>& a) { return a.units; }
+  static std::int64_t& units_of(joint_arguments_of<lease_request>& a) { return a.first.units; }
 };
 
 }  // namespace weir::detail

@@ -13,45 +13,62 @@ namespace weir::detail {
 // The resource, policy and store of one limiter; defined in src/check/limiter_spec.hpp.
 struct limiter_spec;
 
-enum class check_kind : std::uint8_t {
-  record,
-  fetch,
-  reset,
-  cool_down,
-  acquire,
-  give_back,
-  settle,
-  lower,
-  enter,
-  renew,
-  leave,
-  watch,
+enum class check_kind : std::uint8_t { record, fetch, acquire, settle, lease, cool_down, reset };
+
+/// What follows from what a check asks. The code reads these in place of the kind, but where the
+/// work itself differs.
+struct request_traits {
+  bool merges : 1 = false;         ///< a call may have it as one of many: it has no id of its own
+  bool decides_now : 1 = false;    ///< the store keeps its executor busy until the answer comes
+  bool looks_only : 1 = false;     ///< changes no state
+  bool waits : 1 = false;          ///< may wait in this process, for its turn
+  bool signs : 1 = false;          ///< its decision gets a receipt, if it took units
+  bool may_fail_over : 1 = false;  ///< a failure policy may answer it
+  bool frees_units : 1 = false;    ///< its subjects may have more units afterwards
+  bool gives_back : 1 = false;     ///< a closing store still accepts it
+  bool is_urgent : 1 = false;      ///< goes first: a lease renewed too late is lost
+  bool watches : 1 = false;        ///< no store sees it
 };
 
-/// Whether the caller's handler gets a decision beside the error code.
-constexpr bool has_decision(check_kind kind) noexcept {
-  return kind != check_kind::reset && kind != check_kind::watch;
-}
+namespace asks {
 
-// What a caller, or the library itself, asks: one type for each kind. Costs are units. A check with
+inline constexpr request_traits  // clang-format off
+    record{.merges = true, .decides_now = true, .signs = true, .may_fail_over = true},
+    fetch{.merges = true, .decides_now = true, .looks_only = true, .may_fail_over = true},
+    acquire{.merges = true, .waits = true, .signs = true, .may_fail_over = true},
+    settle{.frees_units = true},
+    give_back{.frees_units = true, .gives_back = true},
+    lower{},
+    enter{.signs = true},
+    renew{.is_urgent = true},
+    leave{.gives_back = true, .is_urgent = true},
+    watch{.watches = true},
+    cool_down{.merges = true},
+    reset{.merges = true, .frees_units = true};
+// clang-format on
+
+}  // namespace asks
+
+// What a caller, or the library itself, asks beside the units: one type for each kind. A check with
 // such a request is a check_of; see check.hpp.
 
-/// Counts the cost if it fits.
+/// Counts the units if they fit.
 struct record_request {
   static constexpr check_kind kind = check_kind::record;
-  std::int64_t cost = 1;
+  static constexpr request_traits traits() noexcept { return asks::record; }
 };
 
-/// Answers as a record would, and changes nothing. At a gate, the cost is 1.
+/// Answers as a record would, and changes nothing. At a gate, the units are 1.
 struct fetch_request {
   static constexpr check_kind kind = check_kind::fetch;
-  std::int64_t cost = 1;
+  static constexpr request_traits traits() noexcept { return asks::fetch; }
 };
 
-/// Makes a reservation.
+/// Makes a reservation of the units.
 struct acquire_request {
   static constexpr check_kind kind = check_kind::acquire;
-  std::int64_t cost = 1;
+  static constexpr request_traits traits() noexcept { return asks::acquire; }
+
   std::chrono::microseconds max_wait{0};  // the longest time until the reservation
   std::int32_t priority = 0;              // the larger goes first
   // When the call came, in ns of the steady clock; no two calls of a limiter have the same. Zero if
@@ -65,72 +82,66 @@ struct acquire_request {
   std::vector<std::int64_t> found = {};
 };
 
-/// Gives back a reservation whose caller has left.
-struct give_back_request {
-  static constexpr check_kind kind = check_kind::give_back;
-  std::int64_t cost = 1;
-  decision reservation = {};
-  std::vector<std::int64_t> found = {};  // acquire_request::found of the reservation
-  std::uint64_t id = 0;                  // the store does it once for each id
+/// Why units are settled.
+enum class settle_cause : std::uint8_t {
+  actual_cost,  ///< the caller says what the call really cost
+  give_back,    ///< a reservation, or a part of a record's units, goes back
+  vendor,       ///< the vendor says what remains
 };
 
-/// Corrects a decision to what the call really cost.
+/// Corrects the units of a decision, or, for a vendor, lowers what remains.
 struct settle_request {
   static constexpr check_kind kind = check_kind::settle;
-  std::int64_t actual_cost = 0;
+  constexpr request_traits traits() const noexcept {
+    return cause == settle_cause::actual_cost ? asks::settle
+           : cause == settle_cause::give_back ? asks::give_back
+                                              : asks::lower;
+  }
+
+  settle_cause cause = settle_cause::actual_cost;
   decision about = {};
-  // The id under which the store does it once; start_check() sets it. 0: the store only reads.
+  std::vector<std::int64_t> found = {};  // acquire_request::found of a reservation
+  // The id under which the store does it once. For an actual cost, start_check() sets it; 0: the
+  // store only reads.
   std::uint64_t id = 0;
+  std::int64_t vendor_limit = 0;  // the limit that the vendor names; 0: none
+};
+
+enum class lease_act : std::uint8_t { enter, renew, leave, watch };
+
+/// Takes, prolongs or gives back the lease whose number stands in the units. A watch completes when
+/// the lease is lost.
+struct lease_request {
+  static constexpr check_kind kind = check_kind::lease;
+  constexpr request_traits traits() const noexcept {
+    return act == lease_act::enter   ? asks::enter
+           : act == lease_act::renew ? asks::renew
+           : act == lease_act::leave ? asks::leave
+                                     : asks::watch;
+  }
+
+  lease_act act = lease_act::enter;
+};
+
+/// Starts a cool-down of the subject, for as many microseconds as it has units.
+struct cool_down_request {
+  static constexpr check_kind kind = check_kind::cool_down;
+  static constexpr request_traits traits() noexcept { return asks::cool_down; }
+
+  bool was_clamped = false;  // start_check() cut the duration to max_cool_down
 };
 
 /// Forgets the subject.
 struct reset_request {
   static constexpr check_kind kind = check_kind::reset;
-};
-
-/// Starts a cool-down of the subject.
-struct cool_down_request {
-  static constexpr check_kind kind = check_kind::cool_down;
-  std::chrono::microseconds duration{0};
-  bool was_clamped = false;  // start_check() cut the duration to max_cool_down
-};
-
-/// Lowers `remaining` to the vendor's.
-struct lower_request {
-  static constexpr check_kind kind = check_kind::lower;
-  std::int64_t remaining = 0;
-  std::int64_t vendor_limit = 0;  // the limit that the vendor names; 0: none
-};
-
-/// Takes a lease.
-struct enter_request {
-  static constexpr check_kind kind = check_kind::enter;
-  std::int64_t lease = 0;
-};
-
-/// Prolongs a lease.
-struct renew_request {
-  static constexpr check_kind kind = check_kind::renew;
-  std::int64_t lease = 0;
-};
-
-/// Gives a lease back.
-struct leave_request {
-  static constexpr check_kind kind = check_kind::leave;
-  std::int64_t lease = 0;
-};
-
-/// Completes when a lease is lost. No store sees it.
-struct watch_request {
-  static constexpr check_kind kind = check_kind::watch;
-  std::int64_t lease = 0;
+  static constexpr request_traits traits() noexcept { return asks::reset; }
 };
 
 /// A further limiter of a joint check, beside the check's own.
 struct term {
   std::shared_ptr<const limiter_spec> limiter;
   short_text subject;
-  std::int64_t cost = 1;  // of a settlement: the actual cost
+  std::int64_t units = 1;  // as check::units
 };
 
 }  // namespace weir::detail

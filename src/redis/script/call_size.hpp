@@ -38,8 +38,7 @@ class call_size {
   /// The most checks in the call, if the script runs each of them on its own, also equal ones; else
   /// no bound.
   static std::size_t most_places(const script_call& c) noexcept {
-    using enum detail::check_kind;
-    if (c.kind != acquire && (c.kind != record || c.tiers.size() == 1)) {
+    if (!c.traits.waits && (!c.is_record() || c.tiers.size() == 1)) {
       return script_call::unbounded;
     }
     std::size_t weight = 0, queues = 0;
@@ -47,7 +46,7 @@ class call_size {
       weight += turn_weight(t.kernel);
       queues += policies::is_spaced(t.kernel) ? 1 : 0;
     }
-    if (c.kind == acquire) return most_turns(weight);
+    if (c.traits.waits) return most_turns(weight);
     return queues > 1 ? std::max<std::size_t>(1, keys_of(joint, c) / c.tiers.size())
                       : script_call::unbounded;
   }
@@ -88,8 +87,7 @@ class call_size {
   double costly_of(const script_call& c) const noexcept { return costly_[c.tiers.size() > 1]; }
 
   std::size_t usual_keys(const script_call& c) const noexcept {
-    using enum detail::check_kind;
-    if (c.kind != record && c.kind != fetch) return script_call::usual_keys;
+    if (!c.traits.decides_now) return script_call::usual_keys;
     const auto most_of = [&](const bound& b) { return keys_of(b, c); };
     if (c.tiers.size() > 1) {
       const bool is_usual = costly_of(c) <= most_costly && is_common(c);

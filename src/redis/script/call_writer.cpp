@@ -72,9 +72,9 @@ void write_joint_tier(std::string& out, const script_call& c, std::size_t tier,
 
 /// Writes the keys of the call's checks, tier by tier.
 void write_keys(std::string& out, const script_call& c, std::string& scratch) {
-  // A call that starts a cool-down has only the cool-down tier.
-  const bool is_joint = !c.keys.front().checks.front().further().empty() ||
-                        c.kind == detail::check_kind::cool_down;
+  const detail::check& one = c.keys.front().checks.front();
+  // A call that starts a cool-down has only the cool-down tier of its limiter.
+  const bool is_joint = !one.further().empty() || c.tiers.size() != one.limiter->tiers.size();
   const auto write = is_joint ? write_joint_tier : write_tier;
   for (std::size_t tier = 0; tier < c.tiers.size(); ++tier) write(out, c, tier, scratch);
 }
@@ -82,15 +82,14 @@ void write_keys(std::string& out, const script_call& c, std::string& scratch) {
 /// The number of counts in the call: trailing counts of 1 are left out.
 std::size_t counts_in(const script_call& c) {
   std::size_t counts = c.keys.size();
-  if (c.kind == detail::check_kind::fetch) return counts;
+  if (c.traits.looks_only) return counts;
   while (counts > 0 && c.keys[counts - 1].count == 1) --counts;
   return counts;
 }
 
 void write_counts(command_writer& writer, const script_call& c, std::size_t counts) {
-  const bool looks_only = c.kind == detail::check_kind::fetch;
   for (std::size_t i = 0; i < counts; ++i) {
-    writer.arg(looks_only ? policies::look_only : std::int64_t{c.keys[i].count});
+    writer.arg(c.traits.looks_only ? policies::look_only : std::int64_t{c.keys[i].count});
   }
 }
 
@@ -108,13 +107,12 @@ void each_number(const script_call& c, F&& f) {
   policies::each_ticket(
       terms.tickets, c.tiers, kernel_of, [&](const auto&, const policies::ticket& t) {
         const call_tier& tier = c.tiers[i++];
-        const bool lowers = c.kind == check_kind::lower;
-        const settle_act act = lowers ? settle_act::lower : policies::act_of(tier.cost);
+        const settle_act act = terms.lowers ? settle_act::lower : policies::act_of(tier.cost);
         f(policies::kernel_number(tier.kernel.index(), policies::is_spaced(tier.kernel)));
         f(static_cast<std::int64_t>(act));
         // A cost of 0 only reads the state, but the kernel's arguments need a cost of at least 1.
-        const std::int64_t cost = lowers ? tier.cost
-                                         : std::max<std::int64_t>(1, std::abs(tier.cost));
+        const std::int64_t cost = terms.lowers ? tier.cost
+                                               : std::max<std::int64_t>(1, std::abs(tier.cost));
         const policies::kernel asked = act == settle_act::charge ? policies::charging(tier.kernel)
                                                                  : tier.kernel;
         std::visit(
@@ -162,7 +160,7 @@ void call_writer::write(std::string& out, const script_call& c) {
 }
 
 void call_writer::write_by_name(std::string& out, const script_call& c) {
-  if (c.kind == check_kind::reset) return write_reset(out, c);
+  if (!c.has_script()) return write_reset(out, c);
   if (c.script == settlement) return write_settlement(out, c);
   write_framed(out, c);
 }
@@ -182,7 +180,7 @@ const call_writer::frame& call_writer::frame_of(const script_call& c, std::size_
   const std::size_t keys = c.keys.size() * c.tiers.size();
   const bool may_share_keys = may_share(c);
   // Checks and reservations have the same script.
-  const std::int64_t max_wait = c.kind == check_kind::acquire ? c.max_wait : -1;
+  const std::int64_t max_wait = c.traits.waits ? c.max_wait : -1;
   if (last_.keys == keys && last_.counts == counts && last_.script == c.script &&
       last_.max_wait == max_wait && last_.may_share_keys == may_share_keys &&
       std::ranges::equal(last_.tiers, c.tiers)) {

@@ -7,14 +7,13 @@
 namespace weir::redis {
 
 using detail::check;
-using detail::check_kind;
 using detail::for_each_limiter;
 using detail::limiter_spec;
 
 std::size_t coalescer::hash::operator()(const group_id& g) const noexcept {
   std::size_t seed = 0;
   boost::hash_combine(seed, g.limiter);
-  boost::hash_combine(seed, g.number);
+  boost::hash_combine(seed, g.units);
   boost::hash_combine(seed, static_cast<int>(g.kind) | g.slot << 8);
   boost::hash_combine(seed, g.further);
   boost::hash_combine(seed, g.max_wait);
@@ -27,7 +26,7 @@ namespace {
 /// call for the rest would cost the server nearly as much as a full one. Other checks use the whole
 /// quota: equal ones share a key, so their calls have no fixed size.
 std::size_t whole_calls(std::size_t quota, const check& c) {
-  if (c.kind != check_kind::acquire) return quota;
+  if (!c.traits.waits) return quota;
   std::size_t tiers = 0, weight = 0;
   for_each_limiter(c, [&](const limiter_spec& l, std::string_view) {
     tiers += l.tiers.size();
@@ -41,36 +40,19 @@ key_table::id id_of(const limiter_spec& limiter, std::string_view subject) {
   return {limiter.resource_id, subject, detail::subject_hash(subject)};
 }
 
+/// True if equal checks become one key with a count.
 bool merges(const check& c) {
-  switch (c.kind) {
-    case check_kind::give_back:
-    case check_kind::settle:
-    case check_kind::lower:
-    case check_kind::enter:
-    case check_kind::renew:
-    case check_kind::leave:
-      return false;  // each has its own ticket or lease number
-    case check_kind::fetch:
-    case check_kind::reset:
-    case check_kind::cool_down:
-    case check_kind::acquire:
-      return true;
-    case check_kind::record:
-    case check_kind::watch:
-      break;
-  }
+  if (!is_record(c)) return c.traits.merges;
   return std::visit([](const auto& k) { return k.coalesces(); }, c.limiter->tiers.front());
 }
 
 std::int64_t max_wait_of(const check& c) {
-  return c.kind == check_kind::acquire ? detail::as<detail::acquire_request>(c).max_wait.count()
-                                       : 0;
+  return c.traits.waits ? detail::as<detail::acquire_request>(c).max_wait.count() : 0;
 }
 
 /// True if the checks make equal requests in their own limiters.
 bool same_request(const check& a, const check& b) {
-  return detail::number_for_kernel(a) == detail::number_for_kernel(b) &&
-         max_wait_of(a) == max_wait_of(b);
+  return a.units == b.units && max_wait_of(a) == max_wait_of(b);
 }
 
 std::size_t hash_of_further(const check& c) {
@@ -78,7 +60,7 @@ std::size_t hash_of_further(const check& c) {
   std::size_t seed = further.size();
   for (const detail::term& t : further) {
     boost::hash_combine(seed, t.limiter.get());
-    boost::hash_combine(seed, t.cost);
+    boost::hash_combine(seed, t.units);
   }
   return seed;
 }
@@ -87,7 +69,7 @@ std::size_t hash_of_further(const check& c) {
 bool alike(const check& a, const check& b) {
   return std::ranges::equal(a.further(), b.further(),
                             [](const detail::term& x, const detail::term& y) {
-                              return x.limiter == y.limiter && x.cost == y.cost;
+                              return x.limiter == y.limiter && x.units == y.units;
                             });
 }
 
@@ -99,12 +81,11 @@ bool same_subjects(const check& a, const check& b) {
 }
 
 settlement_terms settlement_terms_of(const detail::check& c) {
-  settlement_terms terms{detail::tickets_of(c)};
-  if (c.kind == check_kind::give_back) {
+  settlement_terms terms{detail::tickets_of(c), lowers(c)};
+  if (c.traits.gives_back) {
     terms.remember = policies::shortest_marker;  // outlasts the repetitions of a give-back
-  } else if (c.kind == check_kind::settle) {
-    const auto& asked = detail::as<detail::settle_request>(c);
-    if (asked.id != 0) terms.remember = detail::marker_needed_until(asked.about);
+  } else if (settlement_id_of(c) != 0) {
+    terms.remember = detail::marker_needed_until(detail::as<detail::settle_request>(c).about);
   }
   return terms;
 }
@@ -136,16 +117,17 @@ script_call& coalescer::open_call(const check& c) {
   opened.number = calls_.size();
   opened.what = script_call::command::request;
   opened.kind = c.kind;
-  opened.asks = flight_of(c).is_asking();
+  opened.traits = c.traits;
+  opened.asks = c.route.is_asking();
   opened.max_wait = max_wait_of(c);
   detail::for_each_tier(c, [&](const detail::limiter_spec& limiter, std::string_view,
                                std::int64_t number, std::size_t tier) {
     opened.tiers.push_back({detail::kernel_for(c, limiter.tiers[tier]), number});
   });
-  if (c.kind != check_kind::reset) opened.script = script_of(opened);
+  if (opened.has_script()) opened.script = script_of(opened);
   opened.most_keys = size_.most_keys(opened);
   opened.most_places = call_size::most_places(opened);
-  if (script_call::settles(c.kind)) {
+  if (settles(c)) {
     opened.settling = std::make_unique<const settlement_terms>(settlement_terms_of(c));
   }
   return opened;
@@ -157,9 +139,8 @@ inline bool coalescer::has_room(const script_call& c) noexcept {
 
 /// True if the last check and this one are records of one limiter and cost.
 inline bool coalescer::recent::is_like(const check& c) const noexcept {
-  return call != nullptr && c.kind == check_kind::record && c.further().empty() &&
-         limiter == c.limiter.get() && route == flight_of(c).route &&
-         cost == detail::as<detail::record_request>(c).cost;
+  return call != nullptr && is_record(c) && c.further().empty() && limiter == c.limiter.get() &&
+         route == c.route.value && units == c.units;
 }
 
 inline bool coalescer::recent::has_subject_of(const check& c) const noexcept {
@@ -169,11 +150,10 @@ inline bool coalescer::recent::has_subject_of(const check& c) const noexcept {
 /// The open call of the check's group, or a new call if that one comes before `not_before`: the
 /// key's earlier checks must go first.
 script_call& coalescer::call_for(const check& c, std::size_t not_before) {
-  // The script takes one subject, or no call has room for another key.
-  if (script_call::settles(c.kind) || size_.most() == 1) return open_call(c);
-  const group_id group{c.limiter.get(), detail::number_for_kernel(c),
-                       c.kind,          hash_of_further(c),
-                       max_wait_of(c),  flight_of(c).route};
+  // It has an id of its own, or no call has room for another key.
+  if (!c.traits.merges || size_.most() == 1) return open_call(c);
+  const group_id group{c.limiter.get(),    c.units,        c.kind,
+                       hash_of_further(c), max_wait_of(c), c.route.value};
   script_call*& open = open_.try_emplace(group, nullptr).first->second;
   const bool takes_it = open != nullptr && open->number >= not_before && has_room(*open) &&
                         alike(open->keys.front().checks.front(), c);
@@ -218,7 +198,7 @@ void coalescer::join_run(detail::check_list& line, check::steady_time reachable)
 
 /// Adds a check whose key has to be searched. `is_like`: recent::is_like() is true for it.
 void coalescer::add_to_key(check& c, bool is_like) {
-  if (!is_like && flight_of(c).has_own_call()) return add_alone(c);
+  if (!is_like && c.route.has_own_call()) return add_alone(c);
   const std::string_view subject = c.subject.view();
   place& here = last_place_.at({c.limiter->resource_id, subject, subject_hash(c)});
   if (here.call == nullptr || !join_last(c, here)) {
@@ -230,11 +210,11 @@ void coalescer::add_to_key(check& c, bool is_like) {
   }
   if (!is_like) {
     recent_.call = nullptr;
-    if (c.kind != check_kind::record || !merges(c)) return;
+    if (!is_record(c) || !merges(c)) return;
     if (here.call->most_places != call_notes::unbounded) return;
     recent_.limiter = c.limiter.get();
-    recent_.cost = detail::as<detail::record_request>(c).cost;
-    recent_.route = flight_of(c).route;
+    recent_.units = c.units;
+    recent_.route = c.route.value;
   }
   recent_.call = here.call;
   recent_.key = here.key;
@@ -242,7 +222,7 @@ void coalescer::add_to_key(check& c, bool is_like) {
 }
 
 void coalescer::add_joint(check& c) {
-  if (flight_of(c).has_own_call()) return add_alone(c);
+  if (c.route.has_own_call()) return add_alone(c);
   recent_.call = nullptr;
   // The check must come after the last call on each of its keys.
   std::size_t before = 0, known = 0;

@@ -48,7 +48,7 @@ class coalescer {
   using place = key_table::place;
   struct group_id {
     const detail::limiter_spec* limiter;
-    std::int64_t number;  // detail::number_for_kernel
+    std::int64_t units;
     detail::check_kind kind;
     std::size_t further;    // joint checks: a hash of the further limiters and costs
     std::int64_t max_wait;  // acquire: microseconds
@@ -87,7 +87,7 @@ class coalescer {
   struct recent {
     script_call* call = nullptr;
     const detail::limiter_spec* limiter = nullptr;
-    std::int64_t cost = 0;
+    std::int64_t units = 0;
     std::uint16_t route = 0;
     std::size_t key = 0;
     std::string_view subject;

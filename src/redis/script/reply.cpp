@@ -200,7 +200,7 @@ void replay(const Kernel& kernel, script_call& c, call_key& key,
   typename Kernel::replay state;
   if (!Kernel::restore(fields, state)) return answer_unreadable(key, unreadable(fields[0]));
   c.costly_keys += is_costly(kernel, state, now);
-  if (c.kind == check_kind::fetch) {
+  if (c.traits.looks_only) {
     for (detail::check& waiting : key.checks) waiting.answer = kernel.fetch(state, now, cost);
     return;
   }
@@ -266,7 +266,7 @@ void replay(const script_call& c, call_key& key, std::span<const std::int64_t> f
   const found_states found(c.tiers, fields);
   if (found.failure() != error{}) return answer_unreadable(key, found.failure());
   const auto asked = found.tiers();
-  if (c.kind == check_kind::fetch) {
+  if (c.traits.looks_only) {
     for (detail::check& waiting : key.checks) {
       waiting.answer = policies::fetch_all<policies::any_replay>(asked, now);
     }
@@ -274,8 +274,8 @@ void replay(const script_call& c, call_key& key, std::span<const std::int64_t> f
   }
   each_place(key, [&](decision& d) {
     // No cool_down_left: a request that goes at once is not in a cool-down.
-    d = c.kind == check_kind::acquire ? policies::reserve_at(asked, now, c.max_wait)
-                                      : policies::record_all<policies::any_replay>(asked, now);
+    d = c.traits.waits ? policies::reserve_at(asked, now, c.max_wait)
+                       : policies::record_all<policies::any_replay>(asked, now);
   });
 }
 
@@ -333,8 +333,7 @@ bool read_settlement(script_call& c, const reply_view& reply, std::vector<std::i
   numbers.resize(2 + reply_width(c.tiers));
   if (!reply.integers(numbers) || !policies::is_instant(numbers[0])) return false;
   if (numbers[1] != policies::not_done && numbers[1] != policies::done) return false;
-  const bool remembered = c.settling->remember != policies::no_marker ||
-                          c.kind == check_kind::lower;
+  const bool remembered = c.settling->remember != policies::no_marker || c.settling->lowers;
   const bool done = numbers[1] == policies::done && remembered;
   const found_states found(c.tiers, std::span<const std::int64_t>(numbers).subspan(2));
   if (found.failure() != error{}) {
@@ -351,7 +350,7 @@ bool read_answers(script_call& c, const reply_view& reply, std::vector<std::int6
   if (c.script == settlement) return read_settlement(c, reply, numbers);
   if (reply.root().type != reply_type::bulk_string) return false;
   const std::string_view text = reply.root().text;
-  if (c.kind == check_kind::acquire) return read_reservations(c, text, numbers);
+  if (c.traits.waits) return read_reservations(c, text, numbers);
   if (c.tiers.size() > 1) {
     return read_without_cool_down(c, text, numbers) || read_joint_states(c, text, numbers);
   }
@@ -363,7 +362,7 @@ bool read_answers(script_call& c, const reply_view& reply, std::vector<std::int6
 
 error read_reply(script_call& c, const reply_view& reply, std::vector<std::int64_t>& scratch) {
   if (reply.is_error()) return classify_error(reply.root().text);
-  if (c.kind == check_kind::reset) {
+  if (!c.has_script()) {
     return reply.root().type == reply_type::integer ? error{} : error::protocol_error;
   }
   return read_answers(c, reply, scratch) ? error{} : error::protocol_error;

@@ -3,8 +3,8 @@
 namespace weir::redis {
 
 std::size_t script_of(const script_call& c) noexcept {
-  if (script_call::settles(c.kind)) return settlement;
-  return script_for(kernel_list_of(c.tiers, c.kind == detail::check_kind::acquire,
+  if (c.settles()) return settlement;
+  return script_for(kernel_list_of(c.tiers, c.traits.waits,
                                    [](const call_tier& t) -> auto& { return t.kernel; }));
 }
 

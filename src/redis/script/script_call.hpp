@@ -37,6 +37,7 @@ struct call_tier {
 /// What a settlement says beside its keys and tiers; see policy/lua/settle.lua.
 struct settlement_terms {
   policies::tickets tickets;
+  bool lowers = false;                               // to what a vendor says
   policies::instant remember = policies::no_marker;  // the expiry of the marker
 };
 
@@ -47,7 +48,8 @@ struct call_notes {
   static constexpr std::size_t unbounded = static_cast<std::size_t>(-1);
 
   command what = command::ping;
-  detail::check_kind kind{};  // of the checks of a request
+  detail::check_kind kind{};  // of the checks of a request, and what follows from it
+  detail::request_traits traits;
   bool asks = false;          // goes right behind ASKING
   bool has_text = false;      // carries the text of its script
   bool was_put_off = false;   // `sent` was moved on, because the process stood still
@@ -77,7 +79,7 @@ struct script_call : call_notes {
   // store, which must end with its last handle.
   boost::container::small_vector<call_tier, 1> tiers;
   key_list keys;
-  std::unique_ptr<const settlement_terms> settling;  // give_back, settle, lower
+  std::unique_ptr<const settlement_terms> settling;  // of a settlement
 
   /// Makes this a new call that keeps its memory, if that is not much.
   void renew() noexcept {
@@ -91,10 +93,10 @@ struct script_call : call_notes {
     settling.reset();
   }
 
-  static constexpr bool settles(detail::check_kind kind) noexcept {
-    using enum detail::check_kind;
-    return kind == give_back || kind == settle || kind == lower;
-  }
+  bool is_record() const noexcept { return kind == detail::check_kind::record; }
+  bool settles() const noexcept { return kind == detail::check_kind::settle; }
+  /// False for a reset, which deletes keys.
+  bool has_script() const noexcept { return kind != detail::check_kind::reset; }
 
   /// The number of keys that the server visits, 0 without checks. Checks that the script runs each
   /// on its own count separately, as requests of acquire() do.

@@ -15,9 +15,9 @@ namespace weir::redis {
 using detail::check;
 using detail::check_list;
 using detail::check_stage;
-using detail::in_flight;
+using detail::cluster_route;
 
-static_assert(slot_count == in_flight::asks);  // the flags of a route lie above the slot
+static_assert(slot_count == cluster_route::asks);  // the flags of a route lie above the slot
 
 namespace {
 
@@ -38,20 +38,17 @@ cluster_core::cluster_core(const redis_options& options, cluster_members::make_n
 
 void cluster_core::finish(check& c, error e) {
   if (e != error{}) c.ec = e;
-  flight_of(c).line.unlink();
+  c.line.unlink();
   flight_of(c).stage = check_stage::done;
   done_.push_back(c);
 }
 
 std::shared_ptr<cluster_node> cluster_core::submit(check& c, time now) {
   const slot_number s = slot_of(c, scratch_);
-  in_flight& f = flight_of(c);
-  f.route = s;
-  f.redirects = 0;
-  f.is_held = 0;
+  c.route = {.value = s};
   slot& at = slots_[s];
-  f.order = at.next_order++;
-  if (closed_ && (ended_ || !detail::gives_back(c))) {
+  flight_of(c).order = at.next_order++;
+  if (closed_ && (ended_ || !c.traits.gives_back)) {
     finish(c, error::store_closed);
     return nullptr;
   }
@@ -90,20 +87,20 @@ void cluster_core::hold_new(check& c, time now) {
                     is_beyond_bound(c);
   if (!fits) return finish(c, error::overloaded);
   flight_of(c).deadline = now + timeout_of(c, options_.timeout);
-  const slot_number s = flight_of(c).slot();
+  const slot_number s = c.route.slot();
   hold(c, time::min());
   if (slots_[s].owner == none) search_.want(now);
 }
 
 cluster_core::index cluster_core::node_of(const check& c) const {
-  const slot_number s = flight_of(c).slot();
-  if (!flight_of(c).is_asking()) return slots_[s].seat;
+  const slot_number s = c.route.slot();
+  if (!c.route.is_asking()) return slots_[s].seat;
   const auto found = asking_.find(s);
   return found == asking_.end() ? none : found->second.node;
 }
 
 void cluster_core::cancel(check& c, detail::cancel_scope scope) {
-  if (flight_of(c).is_held != 0) return cancel_held(c);
+  if (c.route.is_held) return cancel_held(c);
   const index i = node_of(c);
   if (i == none || members_[i].link == nullptr) return;
   members_[i].link->use([&](connection_core& core, time) {
@@ -112,7 +109,7 @@ void cluster_core::cancel(check& c, detail::cancel_scope scope) {
 }
 
 bool cluster_core::replace(check& c, check& successor) {
-  if (flight_of(c).is_held != 0) {
+  if (c.route.is_held) {
     cancel_held(c);
     return false;
   }
@@ -131,9 +128,9 @@ void cluster_core::cancel_held(check& c) {
 
 /// Notes that the check has left its node.
 void cluster_core::leave(const check& c) {
-  const slot_number s = flight_of(c).slot();
+  const slot_number s = c.route.slot();
   const index i = node_of(c);
-  if (flight_of(c).is_asking()) {
+  if (c.route.is_asking()) {
     const auto found = asking_.find(s);
     if (--found->second.pending == 0) asking_.erase(found);
   }
@@ -147,12 +144,12 @@ void cluster_core::finished(const check_list& done, time now) {
   for (const check& c : done) {
     if (flight_of(c).is_stand_in) continue;  // the node counts it, the cluster does not
     if (!c.ec) {
-      if (!downs_.empty()) downs_.erase(flight_of(c).slot());
+      if (!downs_.empty()) downs_.erase(c.route.slot());
       members_[node_of(c)].is_down = false;
     }
     silent = silent || c.ec == error::no_reply;
     leave(c);
-    release(flight_of(c).slot(), now);
+    release(c.route.slot(), now);
   }
   if (silent) search_.want(now, trusted);
   sweep();
@@ -174,14 +171,13 @@ cluster_core::held_slot& cluster_core::hold(slot_number s) {
 /// Puts the check among those of its slot, in the order in which they were made.
 void cluster_core::hold(check& c, time not_before) {
   if (ended_) return finish(c, error::store_closed);
-  in_flight& f = flight_of(c);
-  f.stage = check_stage::waiting;
-  f.is_held = 1;
-  f.route &= static_cast<std::uint16_t>(~in_flight::asks);
-  held_slot& h = hold(f.slot());
+  flight_of(c).stage = check_stage::waiting;
+  c.route.is_held = true;
+  c.route.value &= static_cast<std::uint16_t>(~cluster_route::asks);
+  held_slot& h = hold(c.route.slot());
   h.not_before = std::max(h.not_before, not_before);
-  const auto is_earlier = [&f](const check& other) {
-    return static_cast<std::int32_t>(flight_of(other).order - f.order) <= 0;
+  const auto is_earlier = [&c](const check& other) {
+    return static_cast<std::int32_t>(flight_of(other).order - flight_of(c).order) <= 0;
   };
   // From both ends at once: a new check belongs behind all others, and one that comes back often
   // belongs in front of thousands that were never sent.
@@ -212,9 +208,9 @@ void cluster_core::note_keys(held_slot& h, const check& c) {
 }
 
 void cluster_core::unhold(check& c) {
-  flight_of(c).line.unlink();
+  c.line.unlink();
   detail::deadline_wheel::remove(c);
-  flight_of(c).is_held = 0;
+  c.route.is_held = false;
   held_weight_ -= weight_of(c);
 }
 
@@ -248,7 +244,7 @@ void cluster_core::arrive(check_list& checks, index at) {
     return;
   }
   for (check& c : checks) {
-    slot& s = slots_[flight_of(c).slot()];
+    slot& s = slots_[c.route.slot()];
     if (s.pending++ == 0 && s.is_held) ++awaited_;
     ++members_[at].pending;
   }
@@ -261,7 +257,7 @@ void cluster_core::finish_held(error e, bool all) {
     check_list& checks = it->second.checks;
     for (auto each = checks.begin(); each != checks.end();) {
       check& c = *each++;
-      if (!all && detail::gives_back(c)) continue;
+      if (!all && c.traits.gives_back) continue;
       unhold(c);
       finish(c, e);
     }
@@ -285,7 +281,7 @@ void cluster_core::on_time(time now) {
   }
   wheel_.expire(now, [=, this](check& c) {
     if (put_off(c, now, late, options_.timeout)) return wheel_.add(c);
-    const slot_number s = flight_of(c).slot();
+    const slot_number s = c.route.slot();
     unhold(c);
     if (!c.ec) c.ec = held_.at(s).why;
     if (!c.ec) {

@@ -12,7 +12,7 @@ namespace weir::redis {
 
 using detail::check;
 using detail::check_list;
-using detail::in_flight;
+using detail::cluster_route;
 
 namespace {
 
@@ -54,7 +54,7 @@ void cluster_core::hear(index node, const cluster_node& link, time now) {
       [this](connection_core& core, time) { core.line().take_redirected(redirected_); });
   for (pipeline::redirected_checks& r : redirected_) {
     if (r.checks.empty()) continue;
-    slots.push_back(flight_of(r.checks.front()).slot());
+    slots.push_back(r.checks.front().route.slot());
     redirect(r, node, now);
   }
   // The line may be long: search it only if it may have checks of held slots.
@@ -64,7 +64,7 @@ void cluster_core::hear(index node, const cluster_node& link, time now) {
     // its seat.
     const slot& at = slots_[s];
     if (!at.is_held || at.pending == 0 || at.seat == node) continue;
-    pull(at.seat, [s](const check& c) { return flight_of(c).slot() == s; });
+    pull(at.seat, [s](const check& c) { return c.route.slot() == s; });
   }
   for (const slot_number s : slots) release(s, now);
   members_[node].link->use([](connection_core& core, time) { core.line().proceed(); });
@@ -79,11 +79,11 @@ void cluster_core::lost(index node, const connection_core::link_news& news, time
   trouble_ = news.trouble;
   if (search_.failed(node, now)) round_failed();
   search_.want(now);
-  const auto asks = [](const check& c) { return flight_of(c).is_asking(); };
+  const auto asks = [](const check& c) { return c.route.is_asking(); };
   pull(node, asks, [&](check& c) {
-    --flight_of(c).redirects;  // no node has redirected it in vain
-    c.ec = news.trouble;       // for the caller, if the deadline comes first
-    slots.push_back(flight_of(c).slot());
+    --c.route.redirects;  // no node has redirected it in vain
+    c.ec = news.trouble;  // for the caller, if the deadline comes first
+    slots.push_back(c.route.slot());
     hold(c, pause_of_down(slots.back(), now));
   });
 }
@@ -123,9 +123,9 @@ void cluster_core::pull(index from, F&& which) {
 /// Takes the unsent checks of held slots back from a node, and notes their slots.
 void cluster_core::pull_held(index from, std::vector<slot_number>& slots) {
   pull(
-      from, [this](const check& c) { return slots_[flight_of(c).slot()].is_held; },
+      from, [this](const check& c) { return slots_[c.route.slot()].is_held; },
       [&](check& c) {
-        slots.push_back(flight_of(c).slot());
+        slots.push_back(c.route.slot());
         hold(c, time::min());
       });
 }
@@ -133,7 +133,7 @@ void cluster_core::pull_held(index from, std::vector<slot_number>& slots) {
 /// Decides where checks of one slot go that a node did not run.
 void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now) {
   using kind = redirection::kind;
-  const slot_number s = flight_of(r.checks.front()).slot();
+  const slot_number s = r.checks.front().route.slot();
   index to = none;
   if (r.why.what == kind::moved || r.why.what == kind::ask) {
     redis_address address = std::move(r.why.to);
@@ -163,33 +163,33 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
     check& c = r.checks.front();
     r.checks.pop_front();
     leave(c);
-    in_flight& f = flight_of(c);
+    cluster_route& route = c.route;
     time not_before = later;
-    if (closed_ && !detail::gives_back(c)) {
+    if (closed_ && !c.traits.gives_back) {
       finish(c, error::store_closed);
       continue;
     }
     // The importing node did not run it: the ASK does not count.
-    const bool asked = f.is_asking();
-    if (asked && r.why.what != kind::moved && r.why.what != kind::ask) --f.redirects;
+    const bool asked = route.is_asking();
+    if (asked && r.why.what != kind::moved && r.why.what != kind::ask) --route.redirects;
     if (r.why.what == kind::try_again) {
       // The call had other keys, too. Alone, a check of one key does not get TRYAGAIN.
-      if (detail::is_single(c) && !f.is_alone()) not_before = now;
-      f.route |= in_flight::alone;
+      if (detail::is_single(c) && !route.is_alone()) not_before = now;
+      route.value |= cluster_route::alone;
     }
     // An ASK from a node to which an ASK had sent the check counts as MOVED: otherwise two nodes
     // could pass it back and forth without a pause.
     const bool moves = r.why.what == kind::moved || (r.why.what == kind::ask && asked);
     const bool asks_now = !moves && r.why.what == kind::ask && may_ask(c, to);
     if (moves || asks_now) {
-      if (f.redirects < in_flight::most_redirects_counted) ++f.redirects;
-      if (f.redirects > immediate_redirects) {
+      if (route.redirects < cluster_route::most_redirects_counted) ++route.redirects;
+      if (route.redirects > immediate_redirects) {
         c.ec = error::too_many_redirects;  // for the caller, if the deadline comes first
-        if (moves) not_before = now + pause_after_redirects(f.redirects);
+        if (moves) not_before = now + pause_after_redirects(route.redirects);
       }
     }
     if (asks_now) {
-      f.route |= in_flight::asks;
+      route.value |= cluster_route::asks;
       asks.push_back(c);
     } else {
       hold(c, not_before);
@@ -205,7 +205,7 @@ void cluster_core::redirect(pipeline::redirected_checks& r, index from, time now
 /// False if a held check has one of the check's keys and would be overtaken, or if checks of the
 /// slot were sent behind ASKING to another node.
 bool cluster_core::may_ask(const check& c, index at) const {
-  const slot_number s = flight_of(c).slot();
+  const slot_number s = c.route.slot();
   if (const auto held = held_.find(s); held != held_.end()) {
     bool meets = false;
     each_key(c, [&](std::uint64_t key) { meets = meets || held->second.keys.contains(key); });
