@@ -24,7 +24,7 @@ const std::string nothing;
 }  // namespace
 
 pipeline::pipeline(const memcached_options& o, std::uint32_t seed)
-    : pending_checks(o),
+    : admission(o),
       batch_(clock_guard::most_between_clients(o.max_clock_skew)),
       guard_(o.max_clock_skew),
       random_(seed),

@@ -11,7 +11,7 @@
 
 #include "base/agenda.hpp"
 #include "check/check_list.hpp"
-#include "link/pending_checks.hpp"
+#include "link/admission.hpp"
 #include "link/send_window.hpp"
 #include "memcached/check_batch.hpp"
 #include "memcached/clock_guard.hpp"
@@ -37,7 +37,7 @@ namespace weir::memcached {
 /// stage.
 ///
 /// The driver does the I/O, passes the times, serialises the calls, and delivers take_done().
-class pipeline : public detail::pending_checks {
+class pipeline : public detail::admission {
  public:
   /// After so many failed swaps a check gets error::store_contention.
   static constexpr std::uint8_t max_attempts = 100;

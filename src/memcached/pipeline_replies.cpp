@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <new>
 
-#include "link/pending.hpp"
 #include "memcached/pipeline.hpp"
 #include "text/number.hpp"
 

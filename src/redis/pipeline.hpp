@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "check/check_list.hpp"
-#include "link/pending_checks.hpp"
+#include "link/admission.hpp"
 #include "link/send_window.hpp"
 #include "redis/resp/resp_reader.hpp"
 #include "redis/resp/resp_writer.hpp"
@@ -37,7 +37,7 @@ namespace weir::redis {
 /// flight.
 ///
 /// The driver does the I/O, passes the time, serialises the calls, and delivers take_done().
-class pipeline : public detail::pending_checks {
+class pipeline : public detail::admission {
  public:
   struct options {
     std::size_t max_pending = 100'000;
@@ -52,7 +52,7 @@ class pipeline : public detail::pending_checks {
   };
 
   explicit pipeline(const options& o)
-      : pending_checks(o),
+      : admission(o),
         options_(o),
         coalescer_(o.max_keys_per_call),
         window_(o.timeout, coalescer_.full_write(), o.seed) {}

@@ -1,7 +1,6 @@
 // What a pipeline does with calls that the server did not run: their checks come back, and wait.
 #include <utility>
 
-#include "link/pending.hpp"
 #include "redis/pipeline.hpp"
 #include "redis/resp/error_reply.hpp"
 

@@ -1,6 +1,5 @@
 // The pipeline's writes: calls, and the connection's own commands.
 
-#include "link/pending.hpp"
 #include "redis/pipeline.hpp"
 
 namespace weir::redis {

@@ -6,9 +6,8 @@
 
 #include "base/lateness.hpp"
 #include "check/give_back.hpp"
-#include "link/pending.hpp"
+#include "link/admission.hpp"
 #include "redis/slot.hpp"
-#include "redis/topology/each_key.hpp"
 
 namespace weir::redis {
 

@@ -10,13 +10,24 @@
 #include <vector>
 
 #include "base/agenda.hpp"
+#include "base/hash.hpp"
 #include "check/check_list.hpp"
+#include "check/limiter_spec.hpp"
 #include "link/deadline_wheel.hpp"
 #include "redis/topology/cluster_members.hpp"
 #include "redis/topology/map_search.hpp"
 #include "weir/redis_options.hpp"
 
 namespace weir::redis {
+
+/// Calls f with a hash of each resource and subject of the check: checks that share a key share
+/// such a hash.
+template <class F>
+void each_key(const detail::check& c, F&& f) {
+  detail::for_each_limiter(c, [&](const detail::limiter_spec& limiter, std::string_view subject) {
+    f(limiter.resource_id ^ detail::subject_hash(subject));
+  });
+}
 
 /// Sends each check to the node of a Redis Cluster that serves its slot, without sockets, clocks or
 /// locks.
