@@ -186,9 +186,7 @@ class pipeline : public detail::admission {
   bool comes_back_too_late(const detail::check& c, time now) const noexcept;
   void end_pause(time now);
   void hold(time now);
-  void wait_again(script_call& c);
   void note_asking(const reply_view& reply, error e);
-  bool redirect(script_call& c, const reply_view& reply, error e);
   void hand_over(script_call& c, redirection&& why);
   void stage(script_call& c, time now);
   bool needs_text(const script_call& c, time now) const noexcept;
@@ -211,7 +209,7 @@ class pipeline : public detail::admission {
   void answer_own(const script_call& c, const reply_view& reply);
   bool answer(script_call& c, const reply_view& reply, time now);
   bool answer_error(script_call& c, const reply_view& reply, error e, time now);
-  void send_again(script_call& c);
+  error_code lacks_script(script_call& c, time now);
 
   options options_;
   coalescer coalescer_;

@@ -57,43 +57,6 @@ void pipeline::note_asking(const reply_view& reply, error e) {
   asking_failure_ = is_refused ? name_command(e, reply.root().text) : error_code();
 }
 
-/// Gives the call's checks to the cluster if the reply is a redirect; ends them if it is another
-/// error of a cluster. False for any other error.
-bool pipeline::redirect(script_call& c, const reply_view& reply, error e) {
-  redirection why = read_redirection(reply.root().text);
-  if (why.what == redirection::kind::none) {
-    if (e != error::server_is_cluster) return false;
-    // The script may have run up to there: the call may have counted, and is not sent again.
-    const bool crosses = reply.root().text.starts_with("CROSSSLOT") ||
-                         reply.root().text.find("hash to the same slot") != std::string_view::npos;
-    const error reason = crosses ? error::cross_slot : error::outcome_unknown;
-    for (call_key& key : c.keys) finish_all(key.checks, reason);
-    return true;
-  }
-  if (c.asks && asking_failure_) {
-    for (call_key& key : c.keys) finish_all(key.checks, asking_failure_);
-    return true;
-  }
-  // Redis 6.2 says ASK if it lacks any of the keys; later versions, if it lacks all of them.
-  if (why.what == redirection::kind::ask && c.keys.size() > 1) {
-    why = {redirection::kind::try_again};
-  }
-  error_code reason;
-  if (why.what == redirection::kind::try_again) reason = error::slot_migrating;
-  if (why.what == redirection::kind::lost) reason = error::too_many_redirects;
-  if (why.what == redirection::kind::down) {
-    const bool is_named = e != error::server_is_cluster && e != error::server_error;
-    reason = is_named ? e : error::cluster_down;
-  }
-  for (call_key& key : c.keys) {
-    for (check& waiting : key.checks) {
-      waiting.ec = reason;
-    }
-  }
-  hand_over(c, std::move(why));
-  return true;
-}
-
 /// Makes the call's checks wait in the cluster.
 void pipeline::hand_over(script_call& c, redirection&& why) {
   put_back(c);

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "redis/pipeline.hpp"
+#include "redis/refusal.hpp"
 #include "redis/resp/error_reply.hpp"
 
 namespace weir::redis {
@@ -92,69 +93,63 @@ void pipeline::end_pause(time now) {
   }
 }
 
-/// After a call that the server did not run: its checks wait. In a cluster, a later check of the
-/// same key may be sent to another node, so the cluster holds all checks of their slots.
-void pipeline::wait_again(script_call& c) {
-  if (options_.in_cluster) return hand_over(c, {redirection::kind::again});
-  requeue(c);
-}
-
-/// Makes the call's checks wait again, unless they were sent too often.
-void pipeline::send_again(script_call& c) {
+/// The server lacks the script of the call. The checks end if they were sent too often, or if the
+/// server does not take scripts: returns that error, else zero.
+error_code pipeline::lacks_script(script_call& c, time now) {
+  // Unless the text was sent again after this call.
+  if (c.texts == texts_[c.script]) known_scripts_.reset(c.script);
+  if (text_failure_ && now < no_texts_before_) return text_failure_;
   for (call_key& key : c.keys) {
-    for (auto it = key.checks.begin(); it != key.checks.end();) {
-      check& waiting = *it++;
-      if (++flight_of(waiting).resends > max_resends) finish(waiting, error::script_missing);
-    }
+    finish_if(key.checks, error::script_missing,
+              [](check& waiting) { return ++flight_of(waiting).resends > max_resends; });
   }
-  wait_again(c);
+  return {};
 }
 
 /// As answer(), for an error, or a reply that does not fit.
 bool pipeline::answer_error(script_call& c, const reply_view& reply, error e, time now) {
-  if (options_.in_cluster && reply.is_error() && redirect(c, reply, e)) return true;
-  switch (e) {
-    case error::script_missing:
-      // Unless the text was sent again after this call.
-      if (c.texts == texts_[c.script]) known_scripts_.reset(c.script);
-      if (text_failure_ && now < no_texts_before_) {
-        for (call_key& key : c.keys) finish_all(key.checks, text_failure_);
-        return true;
+  using step = refusal::step;
+  const std::string_view text = reply.is_error() ? reply.root().text : std::string_view();
+  refusal r = refusal_of(e, text, options_.in_cluster, c.keys.size() > 1);
+  if (r.leaves) blocked_ |= unwelcome;
+  error_code end;  // if not zero, the checks end with it
+  switch (r.what) {
+    case step::answer:
+      end = name_command(r.why, text, script_text_of(c));
+      // Without EVAL, the next text waits, because it has some kilobytes.
+      if (c.has_text && names_command(end, "EVAL")) {
+        text_failure_ = end;
+        no_texts_before_ = now + text_pause;
       }
-      send_again(c);
-      return true;
-    case error::read_only:
-    case error::server_loading:
-    case error::server_busy:
-      // The script did not run. The checks wait, within their deadlines, for the next connection or
-      // for a pause on this one.
-      if (e == error::read_only) {
-        blocked_ |= unwelcome;
-        is_replica_ = true;
-        served_ = false;
-      } else {
-        paused_until_ = now + pause_when_busy;
-      }
+      break;
+    case step::again:
+      end = lacks_script(c, now);
+      break;
+    case step::elsewhere:
+      if (c.asks) end = asking_failure_;
+      break;
+    case step::after_pause:
+      paused_until_ = now + pause_when_busy;
       suspect(e);  // for unsent checks, too
-      for (call_key& key : c.keys) {
-        for (check& waiting : key.checks) waiting.ec = e;
-      }
-      wait_again(c);
-      return true;
-    case error::authentication_failed:
-      blocked_ |= unwelcome;
       break;
-    default:
+    case step::new_connection:
+      is_replica_ = true;
+      served_ = false;
+      suspect(e);
       break;
   }
-  const error_code code = name_command(e, reply.root().text, script_text_of(c));
-  // Without EVAL, the next text waits, because it has some kilobytes.
-  if (c.has_text && names_command(code, "EVAL")) {
-    text_failure_ = code;
-    no_texts_before_ = now + text_pause;
+  if (end) {
+    for (call_key& key : c.keys) finish_all(key.checks, end);
+    return e != error::protocol_error;
   }
-  for (call_key& key : c.keys) finish_all(key.checks, code);
-  return e != error::protocol_error;
+  const error_code why = r.why == error{} ? error_code() : error_code(r.why);
+  for (call_key& key : c.keys) {
+    for (check& waiting : key.checks) waiting.ec = why;
+  }
+  // In a cluster, a later check of the same key may be sent to another node, so the cluster holds
+  // all checks of their slots.
+  options_.in_cluster ? hand_over(c, std::move(r.where)) : requeue(c);
+  return true;
 }
 
 }  // namespace weir::redis
