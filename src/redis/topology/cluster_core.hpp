@@ -11,6 +11,7 @@
 
 #include "base/agenda.hpp"
 #include "base/hash.hpp"
+#include "base/lateness.hpp"
 #include "check/check_list.hpp"
 #include "check/limiter_spec.hpp"
 #include "link/deadline_wheel.hpp"
@@ -166,8 +167,7 @@ class cluster_core {
   error refusal_{};       // if not zero, fails new checks: no seed can be used
   bool closed_ = false;
   bool ended_ = false;
-  time give_up_ = time::max();
-  bool put_off_ = false;  // the end, because the process stood still
+  detail::limit give_up_;  // the end of waiting for give-backs
 
   detail::check_list done_;
   std::string scratch_;
