@@ -22,7 +22,12 @@ void admission::cancel(check& c, cancel_scope scope) {
   if (stage == check_stage::done) return;
   if (stage != check_stage::waiting) {
     if (scope == cancel_scope::only_unsent) return;
-    if (c.kind == check_kind::acquire) return detach(c);
+    // The store may make a reservation for a sent acquire. Its queue waits for the answer, without
+    // a deadline, and gives the reservation back.
+    if (c.kind == check_kind::acquire) {
+      flight_of(c).is_detached = true;
+      return deadline_wheel::remove(c);
+    }
   }
   c.ec = boost::asio::error::operation_aborted;
   finish(c);
@@ -126,13 +131,6 @@ bool admission::replace(check& c, check& successor) {
   c.ec = boost::asio::error::operation_aborted;
   finish(c);
   return stage != check_stage::waiting;
-}
-
-/// The store may make a reservation for a sent acquire. Its queue waits for the answer, without a
-/// deadline, and gives the reservation back.
-void admission::detach(check& c) {
-  flight_of(c).is_detached = true;
-  deadline_wheel::remove(c);
 }
 
 /// Gives the place of a sent acquire to `other`, which is detached.

@@ -223,7 +223,6 @@ class admission {
   bool ended_ = false;
 
  private:
-  void detach(check& c);
   void put_in_place_of(check& c, check& other) noexcept;
   bool shows_failure(const check& c, time since, bool is_quiet) const noexcept;
 };

@@ -35,24 +35,16 @@ void for_each_if(check_list& list, Predicate&& which, F&& f) {
 
 // ---- checks that wait
 
-inline void pipeline::accept(check& c, time now) {
+void pipeline::submit(check& c, time now) {
+  error e = admit(c, now);
+  if (e == error{} && !is_served()) e = why_not_wait(c, now);
+  if (e != error{}) return finish(c, e);
   enqueue(c);
   // All others have to wait for a reply, but this one may have time enough.
   if (!window_.is_open() && window_.room(now) > 0 &&
       flight_of(c).deadline >= expected_answer(now)) {
     window_.open();
   }
-}
-
-void pipeline::submit(check& c, time now) {
-  if (const error e = admit(c, now); e != error{}) return finish(c, e);
-  if (!is_served()) return submit_unserved(c, now);
-  accept(c, now);
-}
-
-void pipeline::submit_unserved(check& c, time now) {
-  if (const error e = why_not_wait(c, now); e != error{}) return finish(c, e);
-  accept(c, now);
 }
 
 /// True for a check that came back with an error and, sent now, would probably be answered after
@@ -97,7 +89,7 @@ void pipeline::connected(const script_set& known, std::chrono::microseconds roun
   begin_connection();
   scripts_.reset(known);
   wanted_ &= wants_map;
-  is_unwelcome_ = is_replica_ = served_ = false;
+  is_unwelcome_ = served_ = false;
   paused_until_ = time::max();
   window_.reset(round_trip, options_.first_keys);
 }
@@ -283,10 +275,10 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
     return true;
   }
   const error e = read_reply(c, reply, numbers_);
-  if (!is_replica_) suspect({});  // it is there, whatever it says
+  if (!is_unwelcome_) suspect({});  // it is there, whatever it says
   if (e != error{}) return answer_error(c, reply, e, now);
   scripts_.ran(c);
-  served_ = !is_replica_;
+  served_ |= !is_unwelcome_;  // a replica answers what only looks
   for (call_key& key : c.keys) finish_all(key.checks);
   return true;
 }
@@ -317,7 +309,11 @@ bool pipeline::answer_error(script_call& c, const reply_view& reply, error e, ti
       break;
     case step::again:
       end = scripts_.missing(c, now);
-      if (!end) end_often_sent(c);
+      for (call_key& key : c.keys) {
+        finish_if(key.checks, error::script_missing, [&end](check& waiting) {
+          return !end && ++flight_of(waiting).resends > server_scripts::max_resends;
+        });
+      }
       break;
     case step::elsewhere:
       if (c.asks) end = asking_failure_;
@@ -327,7 +323,6 @@ bool pipeline::answer_error(script_call& c, const reply_view& reply, error e, ti
       suspect(e);  // for unsent checks, too
       break;
     case step::new_connection:
-      is_replica_ = true;
       served_ = false;
       suspect(e);
       break;
@@ -342,15 +337,6 @@ bool pipeline::answer_error(script_call& c, const reply_view& reply, error e, ti
   }
   came_back(c, std::move(r.where));
   return true;
-}
-
-/// Ends the checks that were sent too often because the server lacks their script.
-void pipeline::end_often_sent(script_call& c) {
-  for (call_key& key : c.keys) {
-    finish_if(key.checks, error::script_missing, [](check& waiting) {
-      return ++flight_of(waiting).resends > server_scripts::max_resends;
-    });
-  }
 }
 
 }  // namespace weir::redis

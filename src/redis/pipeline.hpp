@@ -176,8 +176,6 @@ class pipeline : public detail::admission {
     waiting_.add(c);
     wheel_.add(c);
   }
-  [[gnu::noinline]] void submit_unserved(detail::check& c, time now);
-  void accept(detail::check& c, time now);
   bool comes_back_too_late(const detail::check& c, time now) const noexcept;
   /// When a check that is sent now is probably answered.
   time expected_answer(time now) const noexcept { return now + window_.expected(pending_); }
@@ -197,7 +195,6 @@ class pipeline : public detail::admission {
   bool answer(script_call& c, const reply_view& reply, time now);
   void answer_own(const script_call& c, const reply_view& reply);
   bool answer_error(script_call& c, const reply_view& reply, error e, time now);
-  void end_often_sent(script_call& c);
   void came_back(script_call& c, redirection&& why);
 
   options options_;
@@ -214,7 +211,6 @@ class pipeline : public detail::admission {
   static constexpr std::uint8_t wants_ping = 1, wants_map = 2;
   std::uint8_t wanted_ = 0;    // the connection's own commands for the next write
   bool is_unwelcome_ = false;  // nothing more is written on this connection
-  bool is_replica_ = false;    // the server said READONLY: no answer of it counts as served
   bool served_ = false;
   // The server was loading or busy: nothing is written before this time. time::max(): no pause.
   time paused_until_ = time::max();

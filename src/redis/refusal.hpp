@@ -34,21 +34,14 @@ inline refusal refusal_of(error e, std::string_view text, bool in_cluster, bool 
     redirection to = read_redirection(text);
     // Redis 6.2 says ASK if it lacks any of the keys; later versions, if it lacks all of them.
     if (to.what == kind::ask && has_more_keys) to = {kind::try_again};
-    switch (to.what) {
-      case kind::moved:
-      case kind::ask:
-        return {step::elsewhere, {}, false, std::move(to)};
-      case kind::try_again:
-        return {step::elsewhere, error::slot_migrating, false, std::move(to)};
-      case kind::lost:
-        return {step::elsewhere, error::too_many_redirects, false, std::move(to)};
-      case kind::down: {
-        const bool is_named = e != error::server_is_cluster && e != error::server_error;
-        return {step::elsewhere, is_named ? e : error::cluster_down, false, std::move(to)};
-      }
-      case kind::none:
-      case kind::again:
-        break;
+    if (to.what != kind::none) {
+      const bool is_named = e != error::server_is_cluster && e != error::server_error;
+      const error why = to.what == kind::try_again ? error::slot_migrating
+                        : to.what == kind::lost    ? error::too_many_redirects
+                        : to.what != kind::down    ? error{}
+                        : is_named                 ? e
+                                                   : error::cluster_down;
+      return {step::elsewhere, why, false, std::move(to)};
     }
     if (e == error::server_is_cluster) {
       // The script may have run up to there: the call may have counted.

@@ -23,17 +23,16 @@ void merge(check_list& all, check_list& more) {
 
 }  // namespace
 
-void waiting_checks::came_back(script_call& c, redirection&& why) {
-  if (!in_cluster_) return put_back(c);
-  held_ = true;
-  check_list& all = redirected_.emplace_back(redirected_checks{std::move(why), {}}).checks;
-  for (call_key& key : c.keys) all.splice(all.end(), key.checks);
-}
-
 /// Puts the call's checks in front of all checks that were never sent. Checks that came back are
 /// sorted by their submission, because one may come back a second time while a later one of its key
 /// waits.
-void waiting_checks::put_back(script_call& c) {
+void waiting_checks::came_back(script_call& c, redirection&& why) {
+  if (in_cluster_) {
+    held_ = true;
+    check_list& all = redirected_.emplace_back(redirected_checks{std::move(why), {}}).checks;
+    for (call_key& key : c.keys) all.splice(all.end(), key.checks);
+    return;
+  }
   check_list back;
   // Checks that came back and found no room in a write.
   while (!line_.empty() && flight_of(line_.front()).came_back != 0) {

@@ -72,8 +72,6 @@ class waiting_checks {
   }
 
  private:
-  void put_back(script_call& c);
-
   check_list urgent_;
   check_list again_;  // came back since the last write: sent first
   check_list line_;   // checks that came back earlier are at its front
