@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
+#include <variant>
 
 #include "base/backoff.hpp"
 #include "base/lateness.hpp"
@@ -24,6 +26,41 @@ struct connection_states {
     draining,  ///< given up; closing, until all operations have reported
     stopped,   ///< closed for good
   };
+  using time = std::chrono::steady_clock::time_point;
+
+  // What each state notes.
+  struct pausing {};
+  struct opening {};
+  struct greeting {
+    bool heard = false;  ///< the server has sent something
+    bool wrote = false;  ///< nothing is to be written at present
+  };
+  struct ready {
+    time since{};
+    time last_answer{};    ///< when the last whole reply that was due came
+    time last_write{};     ///< when the last write began
+    time waiting_since{};  ///< since when a reply has been due all the time
+  };
+  struct draining {
+    error reason{};              ///< for the checks that were sent
+    std::optional<ready> was{};  ///< the connection, if it was ready
+    std::size_t sent = 0;        ///< how many bytes of the last write were sent
+    bool told = false;           ///< the driver knows that it has to close
+  };
+  struct stopped {};
+  using phase = std::variant<pausing, opening, greeting, ready, draining, stopped>;
+
+  /// The operations that the driver has started and not reported yet.
+  struct under_way {
+    bool opening = false, reading = false, writing = false;
+    bool any() const noexcept { return opening || reading || writing; }
+  };
+  enum class closing : std::uint8_t {
+    no,
+    give_backs_only,  ///< close(): no other checks are taken
+    when_idle,        ///< stop_when_idle(): it stops as soon as no check is pending
+    done,             ///< it stops, or has stopped
+  };
 
   /// The operations that the driver must start now.
   struct actions {
@@ -34,7 +71,7 @@ struct connection_states {
     bool close = false;      ///< end all operations; comes with no other action
     std::string_view write;  ///< if not empty; valid until written()
     /// Until this time, poll for replies instead of sleeping. Holds until the next actions.
-    std::chrono::steady_clock::time_point poll_until = std::chrono::steady_clock::time_point::min();
+    time poll_until = time::min();
   };
 };
 
@@ -53,14 +90,13 @@ struct connection_states {
 ///     void begin_greeting();                      a new connection: nothing is written yet
 ///     std::string_view write_greeting(time now);  valid until written()
 ///     void end_greeting();                        what was written is not needed any more
-///     void watch(time now);                       ready: sets the next alarm
+///     duration watch(time now);                   ready: looks at the connection; when again
 ///     void turned_down(error reason);             without a connection that was ready
 ///     void paused();                              there is no connection now
 template <class Core, class Pipeline, class Options>
 class connection_life : public connection_states {
  public:
-  using time = typename Pipeline::time;
-  using duration = typename time::duration;
+  using duration = time::duration;
 
   // For callers; see the pipeline.
   void cancel(check& c, cancel_scope scope) { pipeline_.cancel(c, scope); }
@@ -68,30 +104,39 @@ class connection_life : public connection_states {
   check_list take_done() { return pipeline_.take_done(); }
   bool has_done() const noexcept { return pipeline_.has_done(); }
   check_list abandon() {
-    state_ = state::stopped;
-    closed_ = stopping_ = true;
+    enter(stopped{});
+    closing_ = closing::done;
     return pipeline_.abandon();
   }
   /// See store::close(). Waits for give-backs until `timeout` has passed, or, after
   /// stop_when_idle(), until no check is pending. False if it was closed before.
   bool close(time now) {
-    if (std::exchange(closed_, true)) return false;
+    if (closing_ != closing::no) return false;
+    closing_ = closing::give_backs_only;
     pipeline_.close();
-    give_up_ = now + options_.timeout;
+    give_up_ = {now + options_.timeout};
     return true;
   }
-  void stop_when_idle() noexcept { may_stop_ = true; }
+  /// Called after close().
+  void stop_when_idle() noexcept {
+    if (is_closing()) closing_ = closing::when_idle;
+  }
   /// True after close(), until it has stopped.
-  bool is_closing() const noexcept { return closed_ && !stopping_; }
+  bool is_closing() const noexcept {
+    return closing_ == closing::give_backs_only || closing_ == closing::when_idle;
+  }
 
   // For the driver.
 
   actions next(time now);
   /// True if next() would return an action other than a read; cheap.
   bool has_actions() const noexcept {
-    return open_wanted_ || close_wanted_ || (is_closing() && may_stop_ && pipeline_.is_idle()) ||
-           (state_ == state::greeting && !writing_ && greeting_wanted_) ||
-           (state_ == state::ready && !writing_ && pipeline_.wants_write());
+    if (has_ended()) return true;
+    if (in<ready>() != nullptr) return !under_way_.writing && pipeline_.wants_write();
+    if (in<opening>() != nullptr) return !under_way_.opening;
+    if (const greeting* g = in<greeting>()) return !under_way_.writing && !g->wrote;
+    const draining* d = in<draining>();
+    return d != nullptr && !d->told;
   }
   /// Reports how far an open has come: the error with which it ends if it goes no further.
   void attempting(error step) noexcept { pipeline_.attempting(step); }
@@ -105,8 +150,8 @@ class connection_life : public connection_states {
   void written(bool ok, std::size_t bytes, time now);
   /// When to call on_time(); time::max(): never.
   time wakeup() const noexcept {
-    if (state_ == state::stopped) return time::max();
-    return std::min({alarm_, pipeline_.wakeup(), is_closing() ? give_up_ : time::max()});
+    if (in<stopped>() != nullptr) return time::max();
+    return std::min({until_.at, give_up_.at, pipeline_.wakeup()});
   }
   /// Called when that time has come, and when a caller has added or cancelled a check.
   void on_time(time now);
@@ -116,7 +161,7 @@ class connection_life : public connection_states {
     if (lateness(wakeup(), now).count() > 0) on_time(now);
   }
 
-  state current() const noexcept { return state_; }
+  state current() const noexcept { return static_cast<state>(phase_.index()); }
   const Pipeline& line() const noexcept { return pipeline_; }
 
  protected:
@@ -127,14 +172,23 @@ class connection_life : public connection_states {
         backoff_(options.backoff_min, options.backoff_max, seed) {}
   ~connection_life() = default;
 
-  /// The server has told what it is. The core tells the pipeline.
-  void become_ready(time now) {
-    state_ = state::ready;
-    was_ready_ = true;
-    ready_at_ = now;
-    last_answer_ = now;
-    put_off_ = false;
+  /// What the present state notes; null: it is in another one.
+  template <class Phase>
+  Phase* in() noexcept {
+    return std::get_if<Phase>(&phase_);
   }
+  template <class Phase>
+  const Phase* in() const noexcept {
+    return std::get_if<Phase>(&phase_);
+  }
+
+  /// The server has told what it is, and the pipeline knows it.
+  void become_ready(time now) {
+    enter(ready{.since = now, .last_answer = now}, now + core().watch(now));
+  }
+  /// Notes the end of a read. True if it has brought bytes for the core. If not ok, sent checks
+  /// fail with `reason`; `refusal`: what the server has said in a greeting.
+  bool has_read(bool ok, time now, error reason, error refusal);
   /// Lets the pipeline read, and notes whether the server serves: only a complete, expected reply
   /// shows that.
   template <class Read>
@@ -142,8 +196,8 @@ class connection_life : public connection_states {
     const std::size_t due = pipeline_.replies_due();
     const auto stream = read();
     if (pipeline_.replies_due() < due) {
-      last_answer_ = now;
-      put_off_ = false;
+      in<ready>()->last_answer = now;
+      until_.was_put_off = false;
     }
     if (pipeline_.has_served()) backoff_.reset();
     return stream;
@@ -151,225 +205,194 @@ class connection_life : public connection_states {
   /// Gives the connection up. Sent checks fail with `reason`; unsent ones get `suspicion` at their
   /// deadlines.
   void lost(error reason, error suspicion = error{});
-  /// The server has closed the connection. If the server had served, it may have restarted: the
-  /// next open tries its address first.
-  void ended();
-  void gone(time now);
 
   const Options& options_;
   Pipeline pipeline_;
   backoff backoff_;
-
-  state state_ = state::pausing;
-  // pausing: the next attempt; opening, greeting: their limit; ready: the next check of silence
-  time alarm_{};
-  time last_answer_{};  // ready: when the last whole reply that was due came
-  // An alarm was put off: since the last whole reply or, while there is no connection, attempt.
-  bool put_off_ = false;
-  bool greeting_wanted_ = false;
-  bool heard_ = false;  // greeting: the server has sent something
-  bool reading_ = false;
-  bool writing_ = false;
+  under_way under_way_;
+  // pausing: the next attempt; opening, greeting: their limit; ready: the next look at the silence.
+  // Only an attempt that runs and the silence are put off.
+  limit until_{time{}};
   // The last address has not served or broke the protocol: the next open tries another one.
-  bool turned_away_ = false;
-  bool stopping_ = false;
+  bool tries_another_ = false;
 
  private:
   Core& core() noexcept { return static_cast<Core&>(*this); }
+  template <class Phase>
+  void enter(Phase p, time until = time::max()) {
+    phase_ = p;
+    until_ = {until};
+  }
+  bool is_connected() const noexcept { return in<greeting>() != nullptr || in<ready>() != nullptr; }
+  /// True if it has to stop now.
+  bool has_ended() const noexcept { return closing_ == closing::when_idle && pipeline_.is_idle(); }
   void stop();
-  void start_opening(time now);
   void pause(time now);
+  void ended();
+  void gone(time now);
+  void check_silence(ready& r, time now);
 
-  void put_off(time now, duration late);
-
-  time ready_at_{};             // when the connection became ready last
-  time last_write_{};           // ready: when the last write began
-  time waiting_since_{};        // ready: since when a reply has been due all the time
-  time give_up_ = time::max();  // closing: the end of waiting for give-backs
-  error reason_{};              // draining: the error for the checks that were sent
-  std::size_t sent_ = 0;        // draining: how many bytes of the last write were sent
-
-  bool open_wanted_ = false;
-  bool close_wanted_ = false;
-  bool opening_ = false;
-  bool was_ready_ = false;
-  bool closed_ = false;
-  bool may_stop_ = false;
+  phase phase_;
+  closing closing_ = closing::no;
+  limit give_up_;  // closing: the end of waiting for give-backs
 };
 
 template <class Core, class Pipeline, class Options>
 void connection_life<Core, Pipeline, Options>::stop() {
-  stopping_ = true;
+  closing_ = closing::done;
+  give_up_ = {};
   pipeline_.end();
-  open_wanted_ = false;
-  alarm_ = time::max();
-  close_wanted_ = true;
-  state_ = state::draining;
+  enter(draining{});
 }
 
 template <class Core, class Pipeline, class Options>
 connection_states::actions connection_life<Core, Pipeline, Options>::next(time now) {
   actions a;
-  if (is_closing() && may_stop_ && pipeline_.is_idle()) stop();
-  if (close_wanted_) {
-    close_wanted_ = false;
-    a.close = true;
+  if (has_ended()) stop();
+  if (draining* d = in<draining>(); d != nullptr && !d->told) {
+    d->told = a.close = true;
     gone(now);
     return a;
   }
-  if (open_wanted_) {
-    open_wanted_ = false;
-    a.open = opening_ = true;
-    a.elsewhere = std::exchange(turned_away_, false);
+  if (in<opening>() != nullptr && !under_way_.opening) {
+    under_way_.opening = a.open = true;
+    a.elsewhere = std::exchange(tries_another_, false);
     return a;
   }
-  if (state_ != state::greeting && state_ != state::ready) return a;
-  if (!reading_) a.read = reading_ = true;
-  if (!writing_) {
-    if (state_ == state::greeting) {
-      if (std::exchange(greeting_wanted_, false)) a.write = core().write_greeting(now);
-    } else {
-      if (pipeline_.replies_due() == 0) waiting_since_ = now;
+  if (!is_connected()) return a;
+  ready* const r = in<ready>();
+  if (!under_way_.reading) under_way_.reading = a.read = true;
+  if (!under_way_.writing) {
+    if (r != nullptr) {
+      if (pipeline_.replies_due() == 0) r->waiting_since = now;
       a.write = pipeline_.next_write(now);
-      if (!a.write.empty()) last_write_ = now;
+      if (!a.write.empty()) r->last_write = now;
+    } else if (!std::exchange(in<greeting>()->wrote, true)) {
+      a.write = core().write_greeting(now);
     }
-    writing_ = !a.write.empty();
+    under_way_.writing = !a.write.empty();
   }
-  if (options_.spin_time.count() > 0 && pipeline_.replies_due() > 0) {
-    a.poll_until = last_write_ + options_.spin_time;
+  if (r != nullptr && options_.spin_time.count() > 0 && pipeline_.replies_due() > 0) {
+    a.poll_until = r->last_write + options_.spin_time;
   }
   return a;
 }
 
 template <class Core, class Pipeline, class Options>
-void connection_life<Core, Pipeline, Options>::start_opening(time now) {
-  state_ = state::opening;
-  open_wanted_ = true;
-  put_off_ = false;
-  alarm_ = now + options_.connect_timeout;
-}
-
-template <class Core, class Pipeline, class Options>
 void connection_life<Core, Pipeline, Options>::opened(error e, time now) {
-  opening_ = false;
+  under_way_.opening = false;
   pipeline_.attempting({});
-  if (state_ != state::opening) {  // the attempt was given up before
+  if (in<opening>() == nullptr) {  // the attempt was given up before
     // The server may only be stuck: checks keep waiting, and get this error at their deadlines.
     if (e != error{}) pipeline_.suspect(e);
     return gone(now);
   }
   if (e != error{}) {
-    turned_away_ = true;
+    tries_another_ = true;
     pipeline_.suspect(e);
     if (e == error::tls_failed) core().turned_down(e);
     return pause(now);
   }
-  state_ = state::greeting;
-  greeting_wanted_ = true;
-  heard_ = false;
+  phase_ = greeting{};  // within the limit of the attempt
   core().begin_greeting();
 }
 
 template <class Core, class Pipeline, class Options>
 void connection_life<Core, Pipeline, Options>::pause(time now) {
-  state_ = state::pausing;
-  alarm_ = now + backoff_.next();
+  enter(pausing{}, now + backoff_.next());
   core().paused();
 }
 
 template <class Core, class Pipeline, class Options>
+bool connection_life<Core, Pipeline, Options>::has_read(bool ok, time now, error reason,
+                                                        error refusal) {
+  under_way_.reading = false;
+  if (!is_connected()) {
+    gone(now);
+  } else if (ok) {
+    return true;
+  } else if (const greeting* g = in<greeting>()) {
+    lost(reason, g->heard ? refusal : error::closed_by_peer);
+  } else {
+    ended();
+  }
+  return false;
+}
+
+template <class Core, class Pipeline, class Options>
 void connection_life<Core, Pipeline, Options>::written(bool ok, std::size_t bytes, time now) {
-  writing_ = false;
-  if (state_ == state::draining) {
-    sent_ = bytes;
+  under_way_.writing = false;
+  if (!ok && is_connected()) ended();
+  if (draining* d = in<draining>()) {
+    d->sent = bytes;
     return gone(now);
   }
-  if (!ok) {
-    ended();
-    sent_ = bytes;
-    return;
-  }
-  if (state_ == state::ready) core().end_greeting();
+  if (in<ready>() != nullptr) core().end_greeting();
   pipeline_.write_done();
 }
 
 template <class Core, class Pipeline, class Options>
 void connection_life<Core, Pipeline, Options>::lost(error reason, error suspicion) {
   pipeline_.suspect(suspicion);
-  reason_ = reason;
-  state_ = state::draining;
-  close_wanted_ = true;
-  turned_away_ = true;
-  alarm_ = time::max();
+  tries_another_ = true;
+  const ready* const r = in<ready>();
+  enter(draining{.reason = reason, .was = r == nullptr ? std::nullopt : std::optional(*r)});
 }
 
+/// The server has closed the connection. If the server had served, it may have restarted: the next
+/// open tries its address first.
 template <class Core, class Pipeline, class Options>
 void connection_life<Core, Pipeline, Options>::ended() {
-  lost(error::outcome_unknown, was_ready_ ? error{} : error::closed_by_peer);
-  if (was_ready_) turned_away_ = !pipeline_.has_served();
+  const bool was_ready = in<ready>() != nullptr;
+  lost(error::outcome_unknown, was_ready ? error{} : error::closed_by_peer);
+  if (was_ready) tries_another_ = !pipeline_.has_served();
 }
 
 /// Ends draining, when the close action was returned and all operations have reported.
 template <class Core, class Pipeline, class Options>
 void connection_life<Core, Pipeline, Options>::gone(time now) {
-  if (opening_ || reading_ || writing_ || close_wanted_) return;
-  if (stopping_) {
-    state_ = state::stopped;
-    return;
-  }
-  if (std::exchange(was_ready_, false)) {
+  const draining* const d = in<draining>();
+
+  if (d == nullptr || under_way_.any() || !d->told) return;
+  if (closing_ == closing::done) return enter(stopped{});
+  if (d->was) {
     // The connection lasted longer than the longest pause, so longer pauses would not spare the
     // server: a proxy may end old connections.
-    const time until = pipeline_.replies_due() == 0 ? now : last_answer_;
-    if (until - ready_at_ > options_.backoff_max) backoff_.reset();
-    pipeline_.disconnected(reason_, sent_, now);
+    const time until = pipeline_.replies_due() == 0 ? now : d->was->last_answer;
+    if (until - d->was->since > options_.backoff_max) backoff_.reset();
+    pipeline_.disconnected(d->reason, d->sent, now);
   } else {
-    core().turned_down(reason_);
+    core().turned_down(d->reason);
   }
   pause(now);
 }
 
-/// The process stood still: what it waits for may have come. Nobody is given up before it had as
-/// long to read that.
 template <class Core, class Pipeline, class Options>
-void connection_life<Core, Pipeline, Options>::put_off(time now, duration late) {
-  if (put_off_) return;
-  const time later = now + std::min<duration>(late, options_.timeout);
-  for (time* limit : {&alarm_, &give_up_}) {
-    if (*limit > now || (limit == &alarm_ && state_ == state::pausing)) continue;
-    *limit = later;
-    put_off_ = true;
+void connection_life<Core, Pipeline, Options>::on_time(time now) {
+  const duration late = lateness(wakeup(), now);
+  pipeline_.expire(now, late);
+  if (give_up_.is_over(now, late, options_.timeout)) return stop();
+  if (in<pausing>() != nullptr) {
+    if (now >= until_.at) enter(opening{}, now + options_.connect_timeout);
+  } else if (until_.is_over(now, late, options_.timeout)) {
+    ready* const r = in<ready>();
+    r == nullptr ? lost(error::outcome_unknown, error::timed_out) : check_silence(*r, now);
   }
 }
 
+/// Gives a silent server up, or asks whether it is still there.
 template <class Core, class Pipeline, class Options>
-void connection_life<Core, Pipeline, Options>::on_time(time now) {
-  const auto late = lateness(wakeup(), now);
-  if (late.count() > 0) put_off(now, late);
-  pipeline_.expire(now, late);
-  if (is_closing() && now >= give_up_) return stop();
-  if (now < alarm_) return;
-  switch (state_) {
-    case state::pausing:
-      return start_opening(now);
-    case state::opening:
-    case state::greeting:
-      return lost(error::outcome_unknown, error::timed_out);
-    case state::ready:
-      // A write may be stuck although no reply is due: all replies may have come before the rest of
-      // the write was sent.
-      if (pipeline_.replies_due() > 0 || writing_) {
-        if (now - std::max(last_answer_, waiting_since_) >= options_.silence_timeout) {
-          return lost(error::outcome_unknown);
-        }
-      } else if (now - last_answer_ >= options_.ping_interval) {
-        pipeline_.ping();
-      }
-      return core().watch(now);
-    case state::draining:
-    case state::stopped:
-      break;
+void connection_life<Core, Pipeline, Options>::check_silence(ready& r, time now) {
+  // A write may be stuck although no reply is due: all replies may have come before the rest of the
+  // write was sent.
+  if (pipeline_.replies_due() > 0 || under_way_.writing) {
+    if (now - std::max(r.last_answer, r.waiting_since) >= options_.silence_timeout) {
+      return lost(error::outcome_unknown);
+    }
+  } else if (now - r.last_answer >= options_.ping_interval) {
+    pipeline_.ping();
   }
+  until_.at = now + core().watch(now);
 }
 
 }  // namespace weir::detail

@@ -56,6 +56,8 @@ class send_window {
     cut_for_ = {};
     same_ = 0;
     was_fast_ = false;
+    is_open_ = true;
+    wakeup_ = time::max();
   }
 
   bool is_idle() const noexcept { return due_ == 0; }
@@ -109,12 +111,27 @@ class send_window {
     const std::size_t least = std::clamp<std::size_t>(most / 4, 1, full_write_);
     return most >= due_ + least ? most - due_ : 0;
   }
-  /// The end of a pause between single keys; in the past: there is none.
-  time opens_at() const noexcept { return opens_at_; }
+  /// False if all waiting checks have to wait for a reply, or for the end of a pause.
+  bool is_open() const noexcept { return is_open_; }
+  void open() noexcept { is_open_ = true; }
+  /// When to call note_pause(); time::max(): after the next reply.
+  time wakeup() const noexcept { return wakeup_; }
+  /// Called after a reply, or at wakeup(): a pause between single keys holds the checks back.
+  void note_pause(time now) noexcept {
+    is_open_ = now >= opens_at_;
+    wakeup_ = is_open_ ? time::max() : opens_at_;
+  }
+  /// Called after a write. `has_room`: another one could follow.
+  void note_write(bool has_room, time now) noexcept {
+    is_open_ = has_room;
+    if (is_idle()) note_pause(now);  // no reply would
+  }
   /// From now on, there are no pauses: what a closing store gives back must not wait.
   void stop_pausing() noexcept {
     pauses_ = false;
     opens_at_ = {};
+    is_open_ = true;
+    wakeup_ = time::max();
   }
 
   /// How long an answer probably takes when so many keys are pending. Zero: unknown.
@@ -211,7 +228,9 @@ class send_window {
   bool was_fast_ = false;   // an answer came so since the bound shrank last
   time idle_since_{};
   bool pauses_ = true;
-  time opens_at_{};  // the end of a pause
+  time opens_at_{};  // the end of a pause; in the past: there is none
+  bool is_open_ = true;
+  time wakeup_ = time::max();
   // judge() takes the mean of several answers. So far, they had so many keys, which took so many
   // microseconds in all.
   double in_round_ = 0, time_in_round_ = 0;

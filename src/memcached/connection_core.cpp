@@ -82,7 +82,7 @@ bool connection_core::read_greeting(const meta_reply& reply, time now, instant c
 
 /// Reads the greeting as far as it has come. False unless it is complete.
 bool connection_core::greet(time now, instant clock) {
-  heard_ = true;
+  in<greeting>()->heard = true;
   error_code ec;
   while (const meta_reply* reply = reader_.next(ec)) {
     if (!read_greeting(*reply, now, clock)) {
@@ -91,11 +91,10 @@ bool connection_core::greet(time now, instant clock) {
       return false;
     }
     if (step_ != step::over) continue;
-    become_ready(now);
     pipeline_.connected(max_value_,
                         std::chrono::duration_cast<std::chrono::microseconds>(now - greeted_));
     clock_asked_ = now;
-    watch(now);
+    become_ready(now);
     return true;
   }
   if (ec) lost(error::outcome_unknown, error::not_memcached);
@@ -103,27 +102,23 @@ bool connection_core::greet(time now, instant clock) {
 }
 
 void connection_core::received(bool ok, std::size_t bytes, time now, instant clock) {
-  reading_ = false;
-  if (state_ == state::draining) return gone(now);
-  if (!ok) {
-    if (state_ != state::greeting) return ended();
-    return lost(error::outcome_unknown, heard_ ? error::not_memcached : error::closed_by_peer);
-  }
+  if (!has_read(ok, now, error::outcome_unknown, error::not_memcached)) return;
   reader_.commit(bytes);
-  if (state_ == state::greeting && !greet(now, clock)) return;
+  if (in<greeting>() != nullptr && !greet(now, clock)) return;
   const auto stream = consume(now, [&] { return pipeline_.consume(reader_, now, clock); });
   if (stream == pipeline::stream_state::broken) lost(error::protocol_error);
 }
 
-void connection_core::watch(time now) {
-  std::chrono::microseconds check_clock = options_.clock_check_interval;
-  if (pipeline_.is_skewed()) {
-    check_clock = std::min<std::chrono::microseconds>(check_clock, std::chrono::seconds{1});
+/// Asks for the server's clock when it is time.
+connection_core::duration connection_core::watch(time now) {
+  duration check_clock = options_.clock_check_interval;
+  if (pipeline_.is_skewed()) check_clock = std::min<duration>(check_clock, std::chrono::seconds{1});
+  if (now - clock_asked_ >= check_clock && options_.max_clock_skew.count() != 0) {
+    clock_asked_ = now;
+    pipeline_.ask_clock();
   }
-  alarm_ = now + std::min({options_.silence_timeout / 2, options_.ping_interval / 2, check_clock});
-  if (now - clock_asked_ < check_clock || options_.max_clock_skew.count() == 0) return;
-  clock_asked_ = now;
-  pipeline_.ask_clock();
+  return std::min<duration>(
+      {options_.silence_timeout / 2, options_.ping_interval / 2, check_clock});
 }
 
 }  // namespace weir::memcached

@@ -41,7 +41,7 @@ class connection_core final
   bool greet(time now, instant clock);
   void turned_down(error) noexcept {}
   void paused() noexcept {}
-  void watch(time now);
+  duration watch(time now);
 
   meta_reader reader_;
   std::string greeting_;

@@ -24,7 +24,7 @@ const std::string nothing;
 }  // namespace
 
 pipeline::pipeline(const memcached_options& o, std::uint32_t seed)
-    : pending_checks(o),
+    : admission(o),
       batch_(clock_guard::most_between_clients(o.max_clock_skew)),
       guard_(o.max_clock_skew),
       random_(seed),
@@ -122,14 +122,14 @@ void pipeline::expire(time now, time::duration late) {
   if (stood_still(late)) {
     for (call& c : calls_) take_out(c, now, late);
   }
-  expire_checks(now, calls_.empty() && !writing_, late);
+  expire_checks(now, calls_.empty() && !calls_.is_writing(), late);
   if (late.count() > 0) {  // some have other deadlines now
     each_line([](line& l) {
       for (const check& c : l.waiting) note_deadline(l, c);
     });
   }
   if (connected_) end_pauses(now);
-  if (now >= opens_at_) hold(now);
+  if (now >= window_.wakeup()) window_.note_pause(now);
 }
 
 /// Goes on with the lines whose pause is over.
@@ -149,28 +149,21 @@ void pipeline::fail_waiting(error e) {
 void pipeline::connected(std::size_t max_value, std::chrono::microseconds round_trip) {
   begin_connection();
   window_.reset(round_trip);
-  may_read_ = true;
   max_value_ = max_value;
   ping_wanted_ = clock_wanted_ = served_ = false;
 }
 
 void pipeline::disconnected(error reason, std::size_t sent, time now) {
   connected_ = false;
-  opens_at_ = time::max();
-  for (; !calls_.empty(); calls_.pop_front()) {
-    const call& c = calls_.front();
-    const bool in_write = calls_.size() <= staged_;
-    if (c.of == nullptr) continue;
-    if (c.what == call::command::store) {
-      // The server cannot have got all of a request that was cut short, so it has not run it.
-      if (in_write && c.end > sent) {
-        take_back(*c.of);
-      } else {
-        fail_sent(c.of->sent, reason, now);
-      }
+  calls_.lose(sent, [&](const call& c, bool did_not_run) {
+    if (c.what == call::command::store && did_not_run) {
+      take_back(*c.of);
+    } else if (c.what == call::command::store) {
+      fail_sent(c.of->sent, reason, now);
     }
-    advance(*c.of);
-  }
+    if (c.of != nullptr) advance(*c.of);
+    calls_.pop_front();
+  });
   // From here on, the server keeps them waiting, and no longer the processes that were faster.
   each_line([](line& l) {
     for (check& c : l.waiting) c.ec = {};
@@ -182,8 +175,6 @@ void pipeline::disconnected(error reason, std::size_t sent, time now) {
     advance(l);
   }
   end_pauses(time::max());
-  staged_ = 0;
-  writing_ = false;
 }
 
 void pipeline::set_skewed(bool is) {
@@ -197,14 +188,14 @@ void pipeline::compare_clock(std::int64_t seconds, policies::instant clock,
 }
 
 bool pipeline::wants_write() const noexcept {
-  if (!connected_ || writing_) return false;
+  if (!connected_ || calls_.is_writing()) return false;
   if (ping_wanted_ || clock_wanted_ || !stores_.empty()) return true;
-  return !urgent_.empty() || (may_read_ && !(ready_.empty() && late_.empty()));
+  return !urgent_.empty() || (window_.is_open() && !(ready_.empty() && late_.empty()));
 }
 
 void pipeline::stage(call::command what, line* of, time now) {
   calls_.push_back({what, of, out_.size(), now});
-  ++staged_;
+  calls_.staged();
   if (of == nullptr) return;
   const check_list& checks = what == call::command::get ? of->waiting : of->sent;
   // A check waits for two replies, one after the other.
@@ -221,12 +212,6 @@ bool pipeline::comes_too_late(const line& l, time now) const noexcept {
 /// How many more lines may be read.
 std::size_t pipeline::room(time now) const noexcept {
   return std::min(window_.room(now), most_under_way - std::min(most_under_way, calls_.size()));
-}
-
-/// Notes whether a pause of the window holds the ready lines back.
-void pipeline::hold(time now) noexcept {
-  may_read_ = now >= window_.opens_at();
-  opens_at_ = may_read_ ? time::max() : window_.opens_at();
 }
 
 void pipeline::stage_get(line& l, time now) {
@@ -276,7 +261,6 @@ const std::string& pipeline::next_write(time now) {
   if (!wants_write()) return nothing;
   out_.clear();
   if (out_.capacity() > large_buffer) std::string().swap(out_);
-  staged_ = 0;
   if (std::exchange(ping_wanted_, false)) {
     write_noop(out_);
     stage(call::command::ping, nullptr, now);
@@ -288,16 +272,9 @@ const std::string& pipeline::next_write(time now) {
   while (!stores_.empty() && out_.size() < full_write) stage_store(stores_.front(), now);
   while (!urgent_.empty() && out_.size() < full_write) stage_get(urgent_.front(), now);
   stage_ready(now);
-  // With no request under way, no reply would set this later.
-  may_read_ = window_.is_idle() || (staged_ > 0 && room(now) > 0);
-  if (window_.is_idle()) hold(now);
-  writing_ = !out_.empty();
+  window_.note_write(!out_.empty() && room(now) > 0, now);
+  if (!out_.empty()) calls_.begin_write();
   return out_;
-}
-
-void pipeline::write_done() noexcept {
-  staged_ = 0;
-  writing_ = false;
 }
 
 // ---- the end
@@ -305,8 +282,6 @@ void pipeline::write_done() noexcept {
 void pipeline::close() {
   if (!begin_close()) return;
   window_.stop_pausing();
-  opens_at_ = time::max();
-  may_read_ = true;
   each_line([this](line& l) {
     close_unsent(l.waiting);
     close_sent(l.sent);

@@ -11,8 +11,9 @@
 
 #include "base/agenda.hpp"
 #include "check/check_list.hpp"
-#include "link/pending_checks.hpp"
+#include "link/admission.hpp"
 #include "link/send_window.hpp"
+#include "link/sent_calls.hpp"
 #include "memcached/check_batch.hpp"
 #include "memcached/clock_guard.hpp"
 #include "memcached/meta_reader.hpp"
@@ -37,7 +38,7 @@ namespace weir::memcached {
 /// stage.
 ///
 /// The driver does the I/O, passes the times, serialises the calls, and delivers take_done().
-class pipeline : public detail::pending_checks {
+class pipeline : public detail::admission {
  public:
   /// After so many failed swaps a check gets error::store_contention.
   static constexpr std::uint8_t max_attempts = 100;
@@ -65,7 +66,7 @@ class pipeline : public detail::pending_checks {
   bool is_skewed() const noexcept { return skewed_; }
 
   const std::string& next_write(time now);
-  void write_done() noexcept;
+  void write_done() noexcept { calls_.end_write(); }
 
   enum class stream_state : std::uint8_t {
     good,
@@ -85,7 +86,7 @@ class pipeline : public detail::pending_checks {
   void end();
 
   // For the timer.
-  time wakeup() const noexcept { return std::min({wheel_.next(), next_retry(), opens_at_}); }
+  time wakeup() const noexcept { return std::min({wheel_.next(), next_retry(), window_.wakeup()}); }
   /// `late`: how long the process stood still, at least.
   void expire(time now, time::duration late = {});
 
@@ -154,7 +155,6 @@ class pipeline : public detail::pending_checks {
 
   bool comes_too_late(const line& l, time now) const noexcept;
   std::size_t room(time now) const noexcept;
-  void hold(time now) noexcept;
   void stage_ready(time now);
   void stage_get(line& l, time now);
   void stage_store(line& l, time now);
@@ -185,14 +185,10 @@ class pipeline : public detail::pending_checks {
   line_list late_;                // would be answered too late
   detail::agenda<line> retries_;  // pausing
 
-  std::deque<call> calls_;  // each is due a reply
-  std::size_t staged_ = 0;  // how many at the end of calls_ are in the write in progress
+  detail::sent_calls<std::deque<call>> calls_;
   std::string out_;
   detail::send_window window_;  // of requests for keys
-  bool may_read_ = true;        // false: ready lines have to wait for a reply, or for:
-  time opens_at_ = time::max();
 
-  bool writing_ = false;
   bool ping_wanted_ = false;
   bool clock_wanted_ = false;
   bool served_ = false;

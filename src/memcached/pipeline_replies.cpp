@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <new>
 
-#include "link/pending.hpp"
 #include "memcached/pipeline.hpp"
 #include "text/number.hpp"
 
@@ -24,8 +23,7 @@ pipeline::stream_state pipeline::consume(meta_reader& reader, time now, policies
   try {
     while (const meta_reply* reply = reader.next(ec)) {
       if (calls_.empty() || !answer(*reply, now, clock)) return stream_state::broken;
-      // Replies may come before the write is reported done.
-      staged_ = std::min(staged_, calls_.size());
+      calls_.answered();
     }
   } catch (const std::bad_alloc&) {
     // The reply is lost, and its call would take the reply of the next one.
@@ -42,7 +40,7 @@ bool pipeline::answer(const meta_reply& reply, time now, policies::instant clock
     using kind = meta_reply::kind;
     const bool ran = reply.what != kind::server_error && reply.what != kind::client_error;
     window_.answered(1, c.sent, ran, !ready_.empty(), now);
-    hold(now);
+    window_.note_pause(now);
   }
   using kind = meta_reply::kind;
   switch (c.what) {

@@ -7,7 +7,7 @@
 
 #include "base/shutdown_service.hpp"
 #include "check/store_backend.hpp"
-#include "net/optional_mutex.hpp"
+#include "net/connection_driver.hpp"
 #include "net/session.hpp"
 #include "net/strand.hpp"
 #include "redis/topology/cluster_core.hpp"

@@ -9,14 +9,30 @@
 #include <span>
 #include <utility>
 
+#include "base/light_mutex.hpp"
 #include "check/check_list.hpp"
 #include "net/locator.hpp"
-#include "net/optional_mutex.hpp"
 #include "net/strand.hpp"
 #include "net/stream.hpp"
 #include "weir/redis_options.hpp"
 
 namespace weir::net {
+
+/// A mutex that does nothing if its owner runs in one thread (redis_options::single_threaded).
+class optional_mutex {
+ public:
+  explicit optional_mutex(bool needed) noexcept : needed_(needed) {}
+  void lock() noexcept {
+    if (needed_) mutex_.lock();
+  }
+  void unlock() noexcept {
+    if (needed_) mutex_.unlock();
+  }
+
+ private:
+  detail::light_mutex mutex_;
+  const bool needed_;
+};
 
 /// Drives a connection core with a stream and one timer: reports each event to the core, then
 /// starts the actions that the core names.

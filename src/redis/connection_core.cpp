@@ -42,7 +42,7 @@ std::string_view connection_core::write_greeting(time now) {
 /// Reads the greeting as far as it has come. False unless it is complete.
 bool connection_core::greet(time now) {
   using step = handshake::step;
-  heard_ = true;
+  in<greeting>()->heard = true;
   error_code ec;
   while (const reply_view* reply = reader_.next(ec)) {
     const step s = handshake_->on_reply(*reply);
@@ -52,15 +52,14 @@ bool connection_core::greet(time now) {
       return false;
     }
     if (s == step::again) {
-      greeting_wanted_ = true;
+      in<greeting>()->wrote = false;
       return false;
     }
-    become_ready(now);
     link_changed_ = true;
     pipeline_.connected(handshake_->known_scripts(),
                         std::chrono::duration_cast<std::chrono::microseconds>(now - greeted_));
-    if (!writing_) end_greeting();  // a write in progress still uses its output
-    watch(now);
+    if (!under_way_.writing) end_greeting();  // a write in progress still uses its output
+    become_ready(now);
     return true;
   }
   // No check was sent yet, so all keep waiting, as for an absent server.
@@ -69,16 +68,11 @@ bool connection_core::greet(time now) {
 }
 
 void connection_core::received(bool ok, std::size_t bytes, time now, error why) {
-  reading_ = false;
-  if (state_ == state::draining) return gone(now);
-  if (!ok) {
-    if (state_ != state::greeting) return ended();
-    // A server at its maxclients sends an error and closes. A server that expects TLS, and a proxy
-    // that reaches no server, close without a word.
-    return lost(why, heard_ ? handshake_->failure() : error::closed_by_peer);
-  }
+  // A server at its maxclients sends an error and closes. A server that expects TLS, and a proxy
+  // that reaches no server, close without a word.
+  if (!has_read(ok, now, why, handshake_ ? handshake_->failure() : error{})) return;
   reader_.commit(bytes);
-  if (state_ == state::greeting && !greet(now)) return;
+  if (in<greeting>() != nullptr && !greet(now)) return;
   switch (consume(now, [&] { return pipeline_.consume(reader_, now); })) {
     case pipeline::stream_state::good:
       break;
@@ -86,32 +80,28 @@ void connection_core::received(bool ok, std::size_t bytes, time now, error why) 
       return lost(error::protocol_error);
     case pipeline::stream_state::unwelcome:
       lost(error::outcome_unknown, is_moving_ ? error{} : pipeline_.trouble());
-      turned_away_ = !is_moving_;
+      tries_another_ = !is_moving_;
       return;
   }
 }
 
 void connection_core::relocate(time now) {
-  if (state_ == state::stopped || stopping_) return;
+  if (in<stopped>() != nullptr) return;
   backoff_.reset();
-  if (state_ == state::pausing) {
+  if (in<pausing>() != nullptr) {
     // All processes of a fleet may learn of the move together: each waits for a random time.
-    alarm_ = std::min(alarm_, now + backoff_.next());
-  } else if (state_ == state::ready && !pipeline_.leave()) {
+    until_.at = std::min(until_.at, now + backoff_.next());
+  } else if (in<ready>() != nullptr && !pipeline_.leave()) {
     is_moving_ = true;
-  } else if (state_ != state::draining) {
+  } else if (in<draining>() == nullptr) {
     lost(error::outcome_unknown);
-    turned_away_ = false;
+    tries_another_ = false;
   }
 }
 
 /// Fails the checks that wait, if waiting would not help.
 void connection_core::turned_down(error reason) {
   if (reason != error::outcome_unknown && !is_passing(reason)) pipeline_.refused(reason);
-}
-
-void connection_core::watch(time now) {
-  alarm_ = now + std::min(options_.silence_timeout, options_.ping_interval) / 2;
 }
 
 }  // namespace weir::redis

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -37,7 +38,7 @@ class connection_core final
     bool is_lasting;  ///< reconnecting will probably not help
   };
   link_news take_news() noexcept {
-    return {std::exchange(link_changed_, false), state_ == state::ready, pipeline_.trouble(),
+    return {std::exchange(link_changed_, false), in<ready>() != nullptr, pipeline_.trouble(),
             pipeline_.is_refused()};
   }
 
@@ -62,7 +63,9 @@ class connection_core final
   bool greet(time now);
   void turned_down(error reason);
   void paused() noexcept { link_changed_ = true; }
-  void watch(time now);
+  duration watch(time) const noexcept {
+    return std::min(options_.silence_timeout, options_.ping_interval) / 2;
+  }
 
   redis_credentials login_;
   std::optional<handshake> handshake_;

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -10,15 +9,17 @@
 #include <vector>
 
 #include "check/check_list.hpp"
-#include "link/pending_checks.hpp"
+#include "link/admission.hpp"
 #include "link/send_window.hpp"
+#include "link/sent_calls.hpp"
 #include "redis/resp/resp_reader.hpp"
 #include "redis/resp/resp_writer.hpp"
 #include "redis/script/call_writer.hpp"
 #include "redis/script/coalescer.hpp"
 #include "redis/script/script_call.hpp"
-#include "redis/script/scripts.hpp"
+#include "redis/server_scripts.hpp"
 #include "redis/slot_map.hpp"
+#include "redis/waiting_checks.hpp"
 
 namespace weir::redis {
 
@@ -30,14 +31,14 @@ namespace weir::redis {
 /// Deadlines and cancellation take a check out at any stage; its place in the call stays, so that
 /// later replies still reach their own checks. A check whose script certainly did not run (no such
 /// script, the server is loading or busy, the write was cut short) goes back to waiting; in a Redis
-/// Cluster, to its core, unless the write was cut short.
+/// Cluster, to its core.
 ///
 /// send_window bounds the calls in flight to what the server answers soon; a check whose answer
 /// would probably come after its deadline is not sent. While checks wait, at least one call is in
 /// flight.
 ///
 /// The driver does the I/O, passes the time, serialises the calls, and delivers take_done().
-class pipeline : public detail::pending_checks {
+class pipeline : public detail::admission {
  public:
   struct options {
     std::size_t max_pending = 100'000;
@@ -52,8 +53,9 @@ class pipeline : public detail::pending_checks {
   };
 
   explicit pipeline(const options& o)
-      : pending_checks(o),
+      : admission(o),
         options_(o),
+        waiting_(o.in_cluster),
         coalescer_(o.max_keys_per_call),
         window_(o.timeout, coalescer_.full_write(), o.seed) {}
 
@@ -87,7 +89,7 @@ class pipeline : public detail::pending_checks {
   /// no check waits, without a connection, during a write, or while send_window is full. The bytes
   /// stay valid until write_done() or disconnected().
   const std::string& next_write(time now = {});
-  void write_done();
+  void write_done() noexcept { calls_.end_write(); }
 
   enum class stream_state : std::uint8_t {
     good,
@@ -107,7 +109,7 @@ class pipeline : public detail::pending_checks {
   /// Writes nothing more on this connection. When no reply is due, consume() returns unwelcome.
   /// True if none is due now.
   bool leave() noexcept {
-    blocked_ |= unwelcome;
+    is_unwelcome_ = true;
     return calls_.empty();
   }
 
@@ -116,11 +118,7 @@ class pipeline : public detail::pending_checks {
 
   // For a Redis Cluster, which sends checks to the nodes.
 
-  /// Checks that the node did not run.
-  struct redirected_checks {
-    redirection why;
-    detail::check_list checks;
-  };
+  using redirected_checks = redis::redirected_checks;
   /// What a node answers to CLUSTER SLOTS: a map, or an error.
   struct map_answer {
     std::unique_ptr<slot_map> map;
@@ -130,10 +128,9 @@ class pipeline : public detail::pending_checks {
   /// Takes over checks that wait already, with their deadlines, however many are pending.
   void resume(detail::check_list&& checks, time now);
   /// Moves redirected checks out, in order. Once a check has come back, nothing is written until
-  /// proceed(): unsent checks could overtake checks that the cluster holds. The cluster first takes
-  /// them with take_unsent().
+  /// proceed(); the cluster first takes the unsent checks that it holds with take_unsent().
   void take_redirected(std::vector<redirected_checks>& out);
-  void proceed() noexcept { blocked_ &= static_cast<std::uint8_t>(~redirects); }
+  void proceed() noexcept { waiting_.proceed(); }
   /// Moves out the unsent checks for which `elsewhere` is true. Passed-over ones end instead: a
   /// later check of their keys may have been answered.
   void take_unsent(const std::function<bool(const detail::check&)>& elsewhere,
@@ -141,7 +138,7 @@ class pipeline : public detail::pending_checks {
   /// Adds CLUSTER SLOTS to the next write.
   void ask_map() { wanted_ |= wants_map; }
   std::optional<map_answer> take_map() { return std::exchange(map_, std::nullopt); }
-  bool has_news() const noexcept { return (blocked_ & redirects) != 0 || map_.has_value(); }
+  bool has_news() const noexcept { return waiting_.is_held() || map_.has_value(); }
   bool is_refused() const noexcept { return refusal_ != error{}; }
   /// Why calls fail, or wait for a server that serves; zero: unknown.
   error trouble() const noexcept { return refusal_ != error{} ? refusal_ : suspicion_; }
@@ -155,7 +152,9 @@ class pipeline : public detail::pending_checks {
   // For the timer.
 
   /// When to call expire(); time::max(): never.
-  time wakeup() const noexcept { return std::min({wheel_.next(), paused_until_, opens_at_}); }
+  time wakeup() const noexcept {
+    return std::min({wheel_.next(), paused_until_, window_.wakeup()});
+  }
   /// `late`: how long the process stood still, at least.
   void expire(time now, time::duration late = {});
 
@@ -163,8 +162,9 @@ class pipeline : public detail::pending_checks {
 
   std::size_t replies_due() const noexcept { return calls_.size(); }
   bool wants_write() const noexcept {
-    return connected_ && !writing_ && blocked_ == 0 &&
-           (wanted_ != 0 || (!is_paused() && (!urgent_.empty() || (may_send_ && has_waiting()))));
+    if (!connected_ || calls_.is_writing() || is_unwelcome_ || waiting_.is_held()) return false;
+    return wanted_ != 0 ||
+           (!is_paused() && (waiting_.has_urgent() || (window_.is_open() && !waiting_.is_empty())));
   }
 
   /// Removes all checks, without results: the execution context is being destroyed.
@@ -173,25 +173,14 @@ class pipeline : public detail::pending_checks {
  private:
   bool is_paused() const noexcept { return paused_until_ != time::max(); }
   void enqueue(detail::check& c) {
-    if (!options_.in_cluster) flight_of(c).order = next_order_++;
-    flight_of(c).stage = detail::check_stage::waiting;
-    (c.traits.is_urgent ? urgent_ : waiting_).push_back(c);
+    waiting_.add(c);
     wheel_.add(c);
   }
-  [[gnu::noinline]] void submit_unserved(detail::check& c, time now);
-  void accept(detail::check& c, time now);
-  void look_for_room(time deadline, time now);
-  void put_back(script_call& c);
-  void requeue(script_call& c);
   bool comes_back_too_late(const detail::check& c, time now) const noexcept;
-  void end_pause(time now);
-  void hold(time now);
-  void wait_again(script_call& c);
-  void note_asking(const reply_view& reply, error e);
-  bool redirect(script_call& c, const reply_view& reply, error e);
-  void hand_over(script_call& c, redirection&& why);
+  /// When a check that is sent now is probably answered.
+  time expected_answer(time now) const noexcept { return now + window_.expected(pending_); }
+  call_list& pack(time now);
   void stage(script_call& c, time now);
-  bool needs_text(const script_call& c, time now) const noexcept;
   /// Writes a command of the connection itself, whose reply is due now.
   template <class... Words>
   void stage_own(script_call::command what, time now, const Words&... words) {
@@ -200,58 +189,33 @@ class pipeline : public detail::pending_checks {
     c.what = what;
     c.sent = now;
     c.end = out_.size();
-    ++staged_;
+    calls_.staged();
   }
-  bool has_waiting() const noexcept { return !waiting_.empty() || !again_.empty(); }
-  call_list& pack(time now);
-  /// When a check that is sent now is probably answered.
-  time expected_answer(time now) const noexcept { return now + window_.expected(pending_); }
-  void heard(const script_call& c, bool ran, time now);
   void prefetch_calls() const noexcept;
-  void answer_own(const script_call& c, const reply_view& reply);
   bool answer(script_call& c, const reply_view& reply, time now);
+  void answer_own(const script_call& c, const reply_view& reply);
   bool answer_error(script_call& c, const reply_view& reply, error e, time now);
-  void send_again(script_call& c);
+  void came_back(script_call& c, redirection&& why);
 
   options options_;
+  waiting_checks waiting_;
   coalescer coalescer_;
   detail::send_window window_;
-  bool may_send_ = true;  // false: waiting checks have to wait for a reply, or for:
-  time opens_at_ = time::max();
-
-  detail::check_list urgent_;  // renewals and leaves: sent before all others
-  detail::check_list waiting_;
-  detail::check_list again_;        // sent before but not run: sent first
-  detail::check_list passed_over_;  // too late to be answered in time: not sent any more
-  // The sent calls, oldest first. Each is due one reply.
-  call_list calls_;
-  // How many calls at the end of calls_ are in the write in progress.
-  std::size_t staged_ = 0;
+  detail::sent_calls<call_list> calls_;
+  server_scripts scripts_;
 
   std::string out_;
   call_writer writer_;
   std::vector<std::int64_t> numbers_;
 
-  /// How often a check is sent again because its script is missing; the last time, with the text.
-  static constexpr std::uint8_t max_resends = 2;
-  script_set known_scripts_;  // scripts that the server has, or whose text was sent
-  std::array<std::uint32_t, most_scripts> texts_{};  // texts sent so far, per script
-  error_code text_failure_;                          // why the server has refused EVAL, or zero
-  time no_texts_before_ = time::min();
-
-  std::uint32_t next_order_ = 0;
-  bool writing_ = false;
   static constexpr std::uint8_t wants_ping = 1, wants_map = 2;
-  std::uint8_t wanted_ = 0;  // the connection's own commands for the next write
-  static constexpr std::uint8_t unwelcome = 1, redirects = 2;
-  std::uint8_t blocked_ = 0;  // if not 0, nothing is written: why
-  bool is_replica_ = false;   // the server said READONLY: no answer of it counts as served
+  std::uint8_t wanted_ = 0;    // the connection's own commands for the next write
+  bool is_unwelcome_ = false;  // nothing more is written on this connection
   bool served_ = false;
   // The server was loading or busy: nothing is written before this time. time::max(): no pause.
   time paused_until_ = time::max();
 
   error_code asking_failure_;  // why the server has refused the last ASKING, or zero
-  std::vector<redirected_checks> redirected_;
   std::optional<map_answer> map_;
 };
 

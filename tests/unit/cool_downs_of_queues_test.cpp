@@ -1,5 +1,5 @@
 // A cool-down and the queue of a subject: what becomes of the reservations that it covers.
-#include "link/pending.hpp"
+#include "link/admission.hpp"
 #include "queue_fixture.hpp"
 
 namespace cool_downs_of_queues_test {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "limiter/limiter_impl.hpp"
-#include "link/pending.hpp"
+#include "link/admission.hpp"
 #include "support/fake_check.hpp"
 #include "support/run.hpp"
 #include "waiting/acquire_queue.hpp"

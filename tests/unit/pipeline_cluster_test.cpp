@@ -223,8 +223,10 @@ BOOST_AUTO_TEST_CASE(asking_without_its_call_is_sent_again_with_it) {
     if (cut > first.size()) break;
     f.line.disconnected(error::outcome_unknown, cut, f.now);
     f.line.take_done();
+    redirected back = f.taken();
     f.line.proceed();
     f.line.connected();
+    for (auto& r : back) f.line.resume(std::move(r.checks), f.now);
     const std::string second = f.write();
     if (cut == first.size()) {
       BOOST_TEST_REQUIRE(done_with(c, error::outcome_unknown));
@@ -302,10 +304,14 @@ BOOST_AUTO_TEST_CASE(nothing_is_written_until_the_cluster_knows_of_a_check_that_
   line.connected();
   BOOST_TEST(line.has_news());
   BOOST_TEST(!line.wants_write());
-  BOOST_TEST(taken().empty());
+  redirected back = taken();
+  BOOST_TEST_REQUIRE(back.size() == 1u);
+  BOOST_TEST((back[0].why.what == redirection::kind::again));
+  BOOST_TEST((in(back[0].checks) == std::vector<const fake_check*>{&first}));
   line.proceed();
   BOOST_TEST(count_of(write(), "EVALSHA") == 1u);
-  for (const fake_check* c : {&first, &later}) BOOST_TEST((c->stage == check_stage::sent));
+  BOOST_TEST((later.stage == check_stage::sent));
+  back[0].checks.clear();
 }
 
 // It would be sent again while a later check of its key is sent to another node.

@@ -166,6 +166,25 @@ BOOST_AUTO_TEST_CASE(a_closing_store_reads_before_it_gives_up) {
   BOOST_TEST((d.core.current() != weir::redis::test::state::ready));
 }
 
+// The look at the silence had been put off before, and no reply had come since.
+BOOST_AUTO_TEST_CASE(the_end_of_a_closing_store_has_a_put_off_of_its_own) {
+  weir::redis_options o;
+  o.ping_interval = 1s;
+  o.silence_timeout = 1h;
+  driver d(o);
+  d.become_ready();
+  auto& c = d.start(
+      d.checks.emplace_back(d.limiter, "a", 1, weir::detail::check_kind::acquire, 1h));
+  d.write_succeeds();
+  d.stand_still(5s);
+  d.core.close(d.now);
+  d.stand_still(5s);
+  BOOST_TEST(c.finished == 0);
+  BOOST_TEST((d.core.current() == weir::redis::test::state::ready));
+  d.stand_still(5s);
+  BOOST_TEST(done_with(c, error::outcome_unknown));
+}
+
 BOOST_FIXTURE_TEST_CASE(a_store_that_closes_stops_although_its_timer_is_late, redis_fixture) {
   core.close(now);
   core.stop_when_idle();

@@ -4,11 +4,9 @@
 #include <boost/asio/error.hpp>
 #include <utility>
 
-#include "base/lateness.hpp"
 #include "check/give_back.hpp"
-#include "link/pending.hpp"
+#include "link/admission.hpp"
 #include "redis/slot.hpp"
-#include "redis/topology/each_key.hpp"
 
 namespace weir::redis {
 
@@ -271,14 +269,11 @@ void cluster_core::finish_held(error e, bool all) {
 
 cluster_core::time cluster_core::wakeup() const noexcept {
   if (ended_) return time::max();
-  return std::min({wheel_.next(), search_.wakeup(), releases_.next(), give_up_});
+  return std::min({wheel_.next(), search_.wakeup(), releases_.next(), give_up_.at});
 }
 
 void cluster_core::on_time(time now) {
   const time::duration late = detail::lateness(wakeup(), now);
-  if (late.count() > 0 && now >= give_up_ && !std::exchange(put_off_, true)) {
-    give_up_ = now + std::min<time::duration>(late, options_.timeout);
-  }
   wheel_.expire(now, [=, this](check& c) {
     if (put_off(c, now, late, options_.timeout)) return wheel_.add(c);
     const slot_number s = c.route.slot();
@@ -299,14 +294,14 @@ void cluster_core::on_time(time now) {
     release(h->number, now);
   }
   if (search_.on_time(now)) round_failed();
-  if (now >= give_up_) end();
+  if (give_up_.is_over(now, late, options_.timeout)) end();
 }
 
 bool cluster_core::close(time now) {
   if (std::exchange(closed_, true)) return false;
   search_.stop();
   finish_held(error::store_closed, false);
-  give_up_ = now + options_.timeout;
+  give_up_ = {now + options_.timeout};
   return true;
 }
 

@@ -10,13 +10,25 @@
 #include <vector>
 
 #include "base/agenda.hpp"
+#include "base/hash.hpp"
+#include "base/lateness.hpp"
 #include "check/check_list.hpp"
+#include "check/limiter_spec.hpp"
 #include "link/deadline_wheel.hpp"
 #include "redis/topology/cluster_members.hpp"
 #include "redis/topology/map_search.hpp"
 #include "weir/redis_options.hpp"
 
 namespace weir::redis {
+
+/// Calls f with a hash of each resource and subject of the check: checks that share a key share
+/// such a hash.
+template <class F>
+void each_key(const detail::check& c, F&& f) {
+  detail::for_each_limiter(c, [&](const detail::limiter_spec& limiter, std::string_view subject) {
+    f(limiter.resource_id ^ detail::subject_hash(subject));
+  });
+}
 
 /// Sends each check to the node of a Redis Cluster that serves its slot, without sockets, clocks or
 /// locks.
@@ -155,8 +167,7 @@ class cluster_core {
   error refusal_{};       // if not zero, fails new checks: no seed can be used
   bool closed_ = false;
   bool ended_ = false;
-  time give_up_ = time::max();
-  bool put_off_ = false;  // the end, because the process stood still
+  detail::limit give_up_;  // the end of waiting for give-backs
 
   detail::check_list done_;
   std::string scratch_;

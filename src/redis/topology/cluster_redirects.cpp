@@ -3,10 +3,9 @@
 #include <utility>
 
 #include "check/give_back.hpp"
-#include "link/pending.hpp"
+#include "link/admission.hpp"
 #include "redis/resp/error_reply.hpp"
 #include "redis/topology/cluster_core.hpp"
-#include "redis/topology/each_key.hpp"
 
 namespace weir::redis {
 

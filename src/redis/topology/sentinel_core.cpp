@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/lateness.hpp"
 #include "redis/handshake.hpp"
 #include "redis/resp/error_reply.hpp"
 #include "redis/resp/resp_writer.hpp"
@@ -47,28 +46,27 @@ std::optional<sentinel_core::answer> sentinel_core::take_answer() {
 void sentinel_core::stop() {
   stopping_ = true;
   wanted_ = false;
-  open_wanted_ = false;
   lost(error::store_closed);
 }
 
 sentinel_core::actions sentinel_core::next(time now) {
   actions a;
-  if (std::exchange(close_wanted_, false)) {
+  if (std::exchange(must_close_, false)) {
     a.close = true;
     gone(now);
     return a;
   }
-  if (std::exchange(open_wanted_, false)) {
-    opening_ = true;
+  if (state_ == state::opening && !under_way_.opening) {
+    under_way_.opening = true;
     a.open = &options_.sentinel.addresses[at_];
     return a;
   }
   if (state_ != state::asking && state_ != state::watching) return a;
-  if (!reading_) a.read = reading_ = true;
-  if (writing_ || staged_.empty()) return a;
+  if (!under_way_.reading) under_way_.reading = a.read = true;
+  if (under_way_.writing || staged_.empty()) return a;
   out_.clear();
   out_.swap(staged_);
-  writing_ = true;
+  under_way_.writing = true;
   a.write = out_;
   return a;
 }
@@ -77,13 +75,11 @@ sentinel_core::actions sentinel_core::next(time now) {
 
 void sentinel_core::start_opening(time now) {
   state_ = state::opening;
-  open_wanted_ = true;
-  put_off_ = false;
-  alarm_ = now + options_.connect_timeout;
+  until_ = {now + options_.connect_timeout};
 }
 
 void sentinel_core::opened(error e, time now) {
-  opening_ = false;
+  under_way_.opening = false;
   if (state_ != state::opening) return gone(now);
   if (e != error{}) return try_next(e, now);
   greet(now);
@@ -99,7 +95,7 @@ void sentinel_core::try_next(error reason, time now) {
   }
   if (wanted_) return start_opening(now);
   state_ = state::pausing;
-  alarm_ = now + backoff_.next();
+  until_ = {now + backoff_.next()};
 }
 
 // ---- with a connection
@@ -128,7 +124,7 @@ void sentinel_core::expect(question q, time now) {
 }
 
 void sentinel_core::received(bool ok, std::size_t bytes, time now) {
-  reading_ = false;
+  under_way_.reading = false;
   if (state_ == state::draining) return gone(now);
   if (!ok) return lost(error::closed_by_peer);
   reader_.commit(bytes);
@@ -141,7 +137,7 @@ void sentinel_core::received(bool ok, std::size_t bytes, time now) {
 }
 
 void sentinel_core::written(bool ok, time now) {
-  writing_ = false;
+  under_way_.writing = false;
   if (state_ == state::draining) return gone(now);
   if (!ok) lost(error::closed_by_peer);
 }
@@ -150,7 +146,7 @@ void sentinel_core::on_reply(const reply_view& reply, time now) {
   if (reply.is_push()) return on_push(reply);
   if (due_.empty()) return lost(error::not_redis);
   last_reply_ = now;
-  put_off_ = false;
+  until_.was_put_off = false;
   const question q = due_.front();
   due_.pop_front();
   if (reply.is_error()) return lost(meaning_of(reply));
@@ -208,15 +204,15 @@ void sentinel_core::lost(error reason) {
   if (state_ == state::stopped) return;
   reason_ = reason;
   state_ = state::draining;
-  close_wanted_ = true;
-  alarm_ = time::max();
+  must_close_ = true;
+  until_ = {};
   due_.clear();
   staged_.clear();
 }
 
 /// Ends draining, when the close action was returned and all operations have reported.
 void sentinel_core::gone(time now) {
-  if (opening_ || reading_ || writing_ || close_wanted_) return;
+  if (under_way_.any() || must_close_) return;
   if (stopping_) {
     state_ = state::stopped;
     return;
@@ -227,20 +223,16 @@ void sentinel_core::gone(time now) {
 // ---- time
 
 void sentinel_core::watch(time now) {
-  alarm_ = now + std::min(options_.silence_timeout, options_.ping_interval) / 2;
+  until_.at = now + std::min(options_.silence_timeout, options_.ping_interval) / 2;
 }
 
 void sentinel_core::on_time(time now) {
-  if (now < alarm_) return;
-  // The process may have stood still, and what it waits for may have come.
-  const time::duration late = detail::lateness(alarm_, now);
-  if (late.count() > 0 && state_ != state::pausing && !std::exchange(put_off_, true)) {
-    alarm_ = now + std::min<time::duration>(late, options_.timeout);
+  if (state_ == state::pausing) {
+    if (now >= until_.at) start_opening(now);
     return;
   }
+  if (!until_.is_over(now, detail::lateness(until_.at, now), options_.timeout)) return;
   switch (state_) {
-    case state::pausing:
-      return start_opening(now);
     case state::opening:
     case state::asking:
       return lost(error::host_unreachable);
@@ -252,6 +244,7 @@ void sentinel_core::on_time(time now) {
         query(now);  // a PING would not tell that the master has moved
       }
       return watch(now);
+    case state::pausing:
     case state::draining:
     case state::stopped:
       break;

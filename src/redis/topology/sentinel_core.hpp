@@ -10,6 +10,8 @@
 #include <utility>
 
 #include "base/backoff.hpp"
+#include "base/lateness.hpp"
+#include "link/connection_life.hpp"
 #include "redis/resp/resp_reader.hpp"
 #include "weir/redis_options.hpp"
 
@@ -74,7 +76,7 @@ class sentinel_core {
   std::span<char> room() { return reader_.prepare(read_size); }
   void received(bool ok, std::size_t bytes, time now);
   void written(bool ok, time now);
-  time wakeup() const noexcept { return alarm_; }
+  time wakeup() const noexcept { return until_.at; }
   void on_time(time now);
 
   state current() const noexcept { return state_; }
@@ -101,7 +103,8 @@ class sentinel_core {
   reply_reader reader_;
 
   state state_ = state::pausing;
-  time alarm_{};
+  // The next attempt, the end of the present one, or the next look at the silence.
+  detail::limit until_{time{}};
   time last_reply_{};     // when the last reply that was due came
   time waiting_since_{};  // since when a reply has been due all the time
   error reason_{};        // draining: why
@@ -109,11 +112,8 @@ class sentinel_core {
   std::deque<question> due_;
   std::string out_;     // the write in progress
   std::string staged_;  // what the next write sends
-  bool open_wanted_ = false;
-  bool close_wanted_ = false;
-  bool opening_ = false;
-  bool reading_ = false;
-  bool writing_ = false;
+  detail::connection_states::under_way under_way_;
+  bool must_close_ = false;  // draining: the driver does not know yet
 
   bool wanted_ = false;    // an ask() waits
   std::size_t tries_ = 0;  // how many Sentinels may still be asked for it
@@ -121,7 +121,6 @@ class sentinel_core {
   std::string named_;  // the last answer, as an announcement ends: " 10.0.0.2 6379"
   // The Sentinel in use names another one since then.
   std::optional<time> another_since_;
-  bool put_off_ = false;  // the alarm, since the last reply or attempt: the process stood still
   bool moved_ = false;
   bool stopping_ = false;
 };

@@ -1,4 +1,4 @@
-#include "link/pending_checks.hpp"
+#include "link/admission.hpp"
 
 #include <boost/asio/error.hpp>
 #include <new>
@@ -8,7 +8,7 @@
 
 namespace weir::detail {
 
-error pending_checks::why_not_wait(const check& c, time now) noexcept {
+error admission::why_not_wait(const check& c, time now) noexcept {
   if (!may_end_at_once(c)) return {};
   // If the server has become a replica, a new connection comes soon.
   const bool is_away = !connected_ && suspicion_ != error{} && suspicion_ != error::read_only;
@@ -17,18 +17,23 @@ error pending_checks::why_not_wait(const check& c, time now) noexcept {
   return step_ != error{} ? step_ : error::circuit_open;
 }
 
-void pending_checks::cancel(check& c, cancel_scope scope) {
+void admission::cancel(check& c, cancel_scope scope) {
   const check_stage stage = flight_of(c).stage;
   if (stage == check_stage::done) return;
   if (stage != check_stage::waiting) {
     if (scope == cancel_scope::only_unsent) return;
-    if (c.traits.waits) return detach(c);
+    // The store may make a reservation for a sent acquire. Its queue waits for the answer, without
+    // a deadline, and gives the reservation back.
+    if (c.traits.waits) {
+      flight_of(c).is_detached = true;
+      return deadline_wheel::remove(c);
+    }
   }
   c.ec = boost::asio::error::operation_aborted;
   finish(c);
 }
 
-void pending_checks::unsend(check& c) {
+void admission::unsend(check& c) {
   flight_of(c).stage = check_stage::waiting;
   if (flight_of(c).is_detached && c.traits.waits) {
     c.ec = boost::asio::error::operation_aborted;  // nobody waits, and nothing was reserved
@@ -38,19 +43,19 @@ void pending_checks::unsend(check& c) {
   }
 }
 
-void pending_checks::finish(check& c) {
+void admission::finish(check& c) {
   release(c);
   flight_of(c).stage = check_stage::done;
   if (c.ec) c.answer = {};
   done_.push_back(c);
 }
 
-void pending_checks::finish(check& c, error e) {
+void admission::finish(check& c, error e) {
   c.ec = e;
   finish(c);
 }
 
-void pending_checks::fail_sent(check_list& list, error reason, time now) {
+void admission::fail_sent(check_list& list, error reason, time now) {
   while (!list.empty()) {
     breaker_.failed(now, now);
     finish(list.front(), reason);
@@ -58,7 +63,7 @@ void pending_checks::fail_sent(check_list& list, error reason, time now) {
 }
 
 /// Ends a check whose deadline has passed.
-void pending_checks::end_late(check& c) {
+void admission::end_late(check& c) {
   const in_flight& flight = flight_of(c);
   if (flight.stage != check_stage::waiting) {
     c.ec = error::no_reply;
@@ -78,7 +83,7 @@ void pending_checks::end_late(check& c) {
   finish(c);
 }
 
-void pending_checks::expire_checks(time now, bool is_quiet, time::duration late) {
+void admission::expire_checks(time now, bool is_quiet, time::duration late) {
   wheel_.expire(now, [=, this](check& c) {
     if (put_off(c, now, late, timeout_)) return wheel_.add(c);
     const time since = flight_of(c).deadline - timeout_of(c, timeout_);
@@ -90,31 +95,56 @@ void pending_checks::expire_checks(time now, bool is_quiet, time::duration late)
 /// True if the expiry of a check that came at `since` shows that the store has failed. A store that
 /// has answered other checks since then is only slow, and an unsent check on an idle connection was
 /// never asked of the store.
-bool pending_checks::shows_failure(const check& c, time since, bool is_quiet) const noexcept {
+bool admission::shows_failure(const check& c, time since, bool is_quiet) const noexcept {
   const bool was_never_asked = connected_ && is_quiet && flight_of(c).stage == check_stage::waiting;
   return !was_never_asked && last_answer_ < since;
 }
 
-void pending_checks::begin_connection() noexcept {
+void admission::begin_connection() noexcept {
   connected_ = true;
   suspicion_ = step_ = {};
   if (!closed_) refusal_ = {};
   breaker_.reconnected();
 }
 
-bool pending_checks::begin_close() noexcept {
+bool admission::begin_close() noexcept {
   if (std::exchange(closed_, true)) return false;
   refusal_ = error::store_closed;
   return true;
 }
 
-void pending_checks::close_unsent(check_list& list) {
+void admission::close_unsent(check_list& list) {
   finish_if(list, error::store_closed, [](const check& c) { return !c.traits.gives_back; });
 }
 
-void pending_checks::close_sent(check_list& list) {
+void admission::close_sent(check_list& list) {
   finish_if(list, error::outcome_unknown,
             [](const check& c) { return !c.traits.gives_back && !c.traits.waits; });
+}
+
+// ---- callers of acquire() that leave while the store may make a reservation for them
+
+bool admission::replace(check& c, check& successor) {
+  const check_stage stage = flight_of(c).stage;
+  if (stage == check_stage::done || stage == check_stage::idle) return false;
+  if (stage != check_stage::waiting) put_in_place_of(c, successor);
+  c.ec = boost::asio::error::operation_aborted;
+  finish(c);
+  return stage != check_stage::waiting;
+}
+
+/// Gives the place of a sent acquire to `other`, which is detached.
+void admission::put_in_place_of(check& c, check& other) noexcept {
+  const in_flight& flight = flight_of(c);
+  flight_of(other).is_stand_in = true;
+  flight_of(other).stage = flight.stage;
+  flight_of(other).position = flight.position;
+  flight_of(other).resends = flight.resends;
+  // The answer is there if it only waits for memcached to store it.
+  other.answer = c.answer;
+  as<acquire_request>(other).found = std::move(as<acquire_request>(c).found);
+  c.line.swap_nodes(other.line);
+  pending_ += weight_of(other);
 }
 
 }  // namespace weir::detail

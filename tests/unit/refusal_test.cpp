@@ -1,0 +1,141 @@
+// What follows each error reply to a script call.
+#include "redis/refusal.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <string_view>
+
+#include "redis/resp/error_reply.hpp"
+
+namespace refusal_test {
+
+using weir::error;
+using weir::redis::classify_error;
+using weir::redis::redirection;
+using weir::redis::refusal;
+using weir::redis::refusal_of;
+
+BOOST_AUTO_TEST_SUITE(refusal_suite)
+
+BOOST_AUTO_TEST_CASE(each_error_reply_has_what_follows_it) {
+  using enum refusal::step;
+  constexpr auto none = redirection::kind::none, stays = redirection::kind::again;
+  constexpr auto moved = redirection::kind::moved, ask = redirection::kind::ask;
+  constexpr auto tries = redirection::kind::try_again, down = redirection::kind::down;
+  constexpr auto lost = redirection::kind::lost;
+  struct outcome {
+    refusal::step what;
+    error why = {};
+    redirection::kind where = redirection::kind::none;
+    bool leaves = false;
+  };
+  const auto answers = [](error e) { return outcome{answer, e}; };
+  const struct {
+    std::string_view text;
+    outcome plain;    // from a server that is not in a cluster
+    outcome in_node;  // from a node, to a call with one key
+    outcome in_many;  // to a call with several keys
+  } table[] = {
+      {"NOSCRIPT No matching script", {again, {}, stays}, {again, {}, stays}, {again, {}, stays}},
+      {"LOADING Redis is loading",
+       {after_pause, error::server_loading, stays},
+       {after_pause, error::server_loading, stays},
+       {after_pause, error::server_loading, stays}},
+      {"BUSY Redis is busy running a script.",
+       {after_pause, error::server_busy, stays},
+       {after_pause, error::server_busy, stays},
+       {after_pause, error::server_busy, stays}},
+      {"READONLY You can't write against a read only replica.",
+       {new_connection, error::read_only, stays, true},
+       {elsewhere, error::read_only, down},
+       {elsewhere, error::read_only, down}},
+      {"MASTERDOWN Link with MASTER is down",
+       {new_connection, error::read_only, stays, true},
+       {elsewhere, error::read_only, down},
+       {elsewhere, error::read_only, down}},
+      // Redis 6.2, of a script
+      {"@user_script: 31: -READONLY You can't write",
+       {new_connection, error::read_only, stays, true},
+       {new_connection, error::read_only, stays, true},
+       {new_connection, error::read_only, stays, true}},
+      {"NOAUTH Authentication required.",
+       {answer, error::authentication_failed, none, true},
+       {answer, error::authentication_failed, none, true},
+       {answer, error::authentication_failed, none, true}},
+      {"MOVED 7 h:1",
+       answers(error::server_is_cluster),
+       {elsewhere, {}, moved},
+       {elsewhere, {}, moved}},
+      {"ASK 7 h:1",
+       answers(error::server_is_cluster),
+       {elsewhere, {}, ask},
+       {elsewhere, error::slot_migrating, tries}},
+      {"MOVED 7",
+       answers(error::server_is_cluster),
+       {elsewhere, error::too_many_redirects, lost},
+       {elsewhere, error::too_many_redirects, lost}},
+      {"TRYAGAIN Multiple keys request during rehashing of slot",
+       answers(error::server_is_cluster),
+       {elsewhere, error::slot_migrating, tries},
+       {elsewhere, error::slot_migrating, tries}},
+      {"CLUSTERDOWN Hash slot not served",
+       answers(error::server_is_cluster),
+       {elsewhere, error::cluster_down, down},
+       {elsewhere, error::cluster_down, down}},
+      {"ERR Script attempted to execute a write command while the cluster is down and readonly",
+       answers(error::server_error),
+       {elsewhere, error::cluster_down, down},
+       {elsewhere, error::cluster_down, down}},
+      {"CROSSSLOT Keys in request don't hash to the same slot", answers(error::server_is_cluster),
+       answers(error::cross_slot), answers(error::cross_slot)},
+      {"ERR Script attempted to access keys that do not hash to the same slot",
+       answers(error::server_is_cluster), answers(error::cross_slot), answers(error::cross_slot)},
+      {"ERR Script attempted to access a non local key in a cluster node",
+       answers(error::server_is_cluster), answers(error::outcome_unknown),
+       answers(error::outcome_unknown)},
+      {"OOM command not allowed when used memory > 'maxmemory'.", answers(error::out_of_memory),
+       answers(error::out_of_memory), answers(error::out_of_memory)},
+      {"NOPERM this user has no permissions to run the 'evalsha' command",
+       answers(error::permission_denied), answers(error::permission_denied),
+       answers(error::permission_denied)},
+      {"ERR unknown command 'EVALSHA'", answers(error::command_missing),
+       answers(error::command_missing), answers(error::command_missing)},
+      {"WRONGTYPE Operation against a key", answers(error::wrong_type), answers(error::wrong_type),
+       answers(error::wrong_type)},
+      {"ERR whatever", answers(error::server_error), answers(error::server_error),
+       answers(error::server_error)},
+  };
+  for (const auto& row : table) {
+    const auto test = [&](bool in_cluster, bool has_more_keys, const outcome& expected) {
+      BOOST_TEST_CONTEXT(row.text << (in_cluster ? ", in a cluster" : "")
+                                  << (has_more_keys ? ", several keys" : "")) {
+        const refusal r = refusal_of(classify_error(row.text), row.text, in_cluster, has_more_keys);
+        BOOST_TEST((r.what == expected.what));
+        BOOST_TEST((r.why == expected.why));
+        BOOST_TEST((r.where.what == expected.where));
+        BOOST_TEST(r.leaves == expected.leaves);
+      }
+    };
+    test(false, false, row.plain);
+    test(false, true, row.plain);
+    test(true, false, row.in_node);
+    test(true, true, row.in_many);
+  }
+}
+
+// A reply that is no error, and cannot be the one that is due.
+BOOST_AUTO_TEST_CASE(a_reply_that_does_not_fit_ends_the_checks) {
+  for (const bool in_cluster : {false, true}) {
+    const refusal r = refusal_of(error::protocol_error, {}, in_cluster, true);
+    BOOST_TEST((r.what == refusal::step::answer));
+    BOOST_TEST((r.why == error::protocol_error));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_redirect_names_the_node) {
+  const refusal r = refusal_of(error::server_is_cluster, "MOVED 7 h:1", true, false);
+  BOOST_TEST((r.where.to == weir::redis_address{"h", 1}));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace refusal_test
