@@ -6,11 +6,7 @@
 --           1 (but if there is no other, the total may be outdated), and until when the key stays
 --           at least. This kernel writes none of these, and undoes them when it changes the log.
 --           With reservations ahead it is four: when the log was written, the base, the last turn,
---           and a time before which that never goes back. What was given back from far within a
---           long log is subtracted when totals are read. Element 0 then has those four, what has
---           been subtracted up to the base, and for each step three more: a time, what is to be
---           subtracted from the totals from that time on, and about how many entries are between it
---           and the next step.
+--           and a time before which that never goes back.
 -- Constants window, limit, resolution, count refused (0 or 1), cost. With count refused, at most
 --           one check at a time
 -- State     the sum before the checks, the newest entry's time, the sum after them, the time at
@@ -196,7 +192,7 @@ local zeros = struct.pack('<dd', 0, 0)
 -- what it needs.
 local strange = false
 
-local function stored_entry(key, i)
+local function entry(key, i)
   local text = call('LINDEX', key, i)
   if text and #text == 16 then
     local time, total = struct.unpack('<dd', text)
@@ -206,28 +202,6 @@ local function stored_entry(key, i)
   return 0, 0
 end
 
--- The packed steps of the present key, and what is to be subtracted before the first step.
-local steps, given = nil, 0
-
--- What is to be subtracted from a total of that time, and the index of the step that says so.
-local function given_at(time)
-  local low, high = 0, #steps / 24
-  while low < high do
-    local middle = ceil((low + high) / 2)
-    local step = struct.unpack('<d', steps, middle * 24 - 23)
-    if step <= time then low = middle else high = middle - 1 end
-  end
-  if low == 0 then return given, 0 end
-  local sum = struct.unpack('<d', steps, low * 24 - 15)
-  return sum, low
-end
-
-local function entry(key, i)
-  local time, total = stored_entry(key, i)
-  if steps then total = (total - given_at(time)) % modulus end
-  return time, total
-end
-
 local function not_ours(into, at)
   into[at], into[at + 1], into[at + 2], into[at + 3], into[at + 4], into[at + 5] =
     foreign, 0, 0, 0, 0, 0
@@ -235,18 +209,13 @@ local function not_ours(into, at)
 end
 
 local function read_head(head)
-  steps, given = nil, 0
-  local written, base, last, pinned = struct.unpack('<dd', head)
-  if #head == 16 or #head == 40 then return 0, base, 0, 0 end
-  written, base, last, pinned = struct.unpack('<dddd', head)
-  if #head > 32 then given, steps = struct.unpack('<d', head, 33), string.sub(head, 41) end
-  return written, base, last, pinned
+  if #head == 32 then return struct.unpack('<dddd', head) end
+  local ignored, base = struct.unpack('<dd', head)
+  return 0, base, 0, 0
 end
 
 local function write_head(key, written, base, last, pinned)
-  if steps then
-    call('LSET', key, '0', struct.pack('<ddddd', written, base, last, pinned, given) .. steps)
-  elseif written > 0 then
+  if written > 0 then
     call('LSET', key, '0', struct.pack('<dddd', written, base, last, pinned))
   else
     call('LSET', key, '0', struct.pack('<dd', 0, base))
@@ -296,15 +265,13 @@ local function check(key, checks, write, into, at)
   local last, written, pinned = 0, 0, 0  -- the last turn that is taken, and when it was reserved
   local head_base = 0
   local ignored, oldest, oldest_total
-  local carry = 0  -- what the newest entry's total has too much
   local lone = false  -- the log is one entry behind a head of zeros
-  steps, given = nil, 0
 
   local head = pcall('LRANGE', key, '0', '1')
   if refused(head) then return 0 end
   local width = #head > 0 and #head[1] or 0
   local ours = not head.err and (#head == 0 or (#head == 1 or #head[2] == 16) and
-               (width == 16 or width == 32 or width >= 40 and (width - 40) % 24 == 0))
+               (width == 16 or width == 32 or width == 40))
   if ours and #head > 0 then
     written, base, last, pinned = read_head(head[1])
     head_base = base
@@ -316,12 +283,6 @@ local function check(key, checks, write, into, at)
     lone = tail == head[2] and head[1] == zeros
     if #tail == 16 then newest, total = struct.unpack('<dd', tail) end
     ours = #tail == 16 and whole(oldest) and whole(oldest_total) and whole(newest) and whole(total)
-    if ours and steps then
-      carry = given_at(newest)
-      ours = whole(given) and whole(carry)
-      total = (total - carry) % modulus
-      oldest_total = (oldest_total - given_at(oldest)) % modulus
-    end
   end
   if not ours then return not_ours(into, at) end
   local time = now
@@ -349,13 +310,11 @@ local function check(key, checks, write, into, at)
     -- The clock is behind by more than a window: the log becomes one entry of now.
     if moved and #head == 1 then
       last, passed, written, pinned, moved, time = 0, clock, 0, 0, false, now
-      steps, given = nil, 0
       if write then
         write_head(key, 0, 0, 0, 0)
         call('PEXPIRE', key, ttl_of(clock))
       end
     elseif moved then
-      steps, given, carry = nil, 0, 0
       local own_end = newest + window
       last = clock + last - passed
       newest, passed, written = entry_time(last), clock, last > clock and clock or 0
@@ -407,7 +366,7 @@ local function check(key, checks, write, into, at)
       local ttl = longest_ttl(key, stamp + window)
       -- Drops what has left the window by now; or, if the rest is too much to be counted, by the
       -- turn.
-      local left, kept, trimmed = first, alive, false
+      local left, kept = first, alive
       if time > passed and #head == 2 then
         left, kept = 0, newest > passed - window
         if kept and oldest <= passed - window then
@@ -424,18 +383,17 @@ local function check(key, checks, write, into, at)
       if kept then
         if left > 0 then
           call('LTRIM', key, left, '-1')
-          written, width, trimmed = 0, 0, true
+          written, width = 0, 0
         end
         if alive then first = first - left else first, base = call('LLEN', key) - 1, total end
         total = (total + weight) % modulus
         if newest == stamp then
-          call('LSET', key, '-1', struct.pack('<dd', stamp, (total + carry) % modulus))
+          call('LSET', key, '-1', struct.pack('<dd', stamp, total))
         else
-          call('RPUSH', key, struct.pack('<dd', stamp, (total + carry) % modulus))
+          call('RPUSH', key, struct.pack('<dd', stamp, total))
         end
       else
         base, head_base, total, first = 0, 0, weight, 0
-        steps, given = nil, 0
         if lone then
           call('LSET', key, '1', struct.pack('<dd', stamp, total))
         else
@@ -458,27 +416,14 @@ local function check(key, checks, write, into, at)
         end
         if keep > 0 and not strange then
           call('LTRIM', key, keep, '-1')
-          head_base, written, width, trimmed, first = base, 0, 0, true, 0
+          head_base, written, width, first = base, 0, 0, 0
         end
         sum = (whole_sum - base) % modulus
         in_list = sum
       end
-      local is_ahead = time > passed
-      local has_other_head = is_ahead or written > 0 or width == 40
-      if steps and trimmed then
-        -- Keeps what is to be subtracted from the base on; drops the steps up to the base.
-        has_other_head = true
-        local step
-        given, step = given_at(struct.unpack('<d', call('LINDEX', key, '0')))
-        steps = string.sub(steps, step * 24 + 1)
-        if steps == '' then
-          base, head_base = (base + given) % modulus, (head_base + given) % modulus
-          steps, given = nil, 0
-        end
-      end
-      if is_ahead then
+      if time > passed then
         write_head(key, passed, head_base, time, pinned)
-      elseif has_other_head then
+      elseif written > 0 or width == 40 then
         write_head(key, 0, head_base, 0, 0)
       end
       call('PEXPIRE', key, ttl)
