@@ -31,6 +31,8 @@ window_, limit_, resolution_, count_refused_, cost_,
 window_, limit_, resolution_, cost_,
 @others
 local count_refused = 0
+@rule
+room = (limit_ - sum_) / cost_
 @start
 local left_at_ = clock - window_
 local stamp_ = resolution_ == 0 and clock or clock - clock % resolution_ + resolution_
@@ -72,7 +74,7 @@ do
     end
   end
   if not usual_ then
-    local sum, plain = 0
+    local sum_, plain = 0
     if not head_ then
       newest_, kept_, plain = 0, 0, true
     elseif newest_ then
@@ -98,15 +100,15 @@ do
           until not plain or oldest_ > left_at_
         end
       end
-      sum = (total_ - base_) % 4503599627370496
+      sum_ = (total_ - base_) % 4503599627370496
     end
     if plain then
       local passes = 0
-      room = (limit_ - sum) / cost_
+      @insert rule
       if room < checks or checks == 0 then
         local fit = checks > 0 and room >= 1 and room - room % 1 or 0
-        local need = sum + fit * cost_ + cost_ - limit_
-        if need > sum then
+        local need = sum_ + fit * cost_ + cost_ - limit_
+        if need > sum_ then
           passes = stamp_
         elseif need > 0 then
           -- A single entry's total is the newest one's.
@@ -139,7 +141,7 @@ do
           end
         end
       end
-      if room then found[@key] = pack('<ddd', sum, newest_, passes) end
+      if room then found[@key] = pack('<ddd', sum_, newest_, passes) end
     end
   end
 end

@@ -157,7 +157,9 @@ local function check(key, checks, write, into, at)
   into[at + 4], into[at + 5] = written, written > 0 and last or 0
   local early = now < time and passed < time
 
-  local admitted = floor((limit - sum) / cost)
+  local room
+  @insert rule
+  local admitted = floor(room)
   if admitted < 0 then admitted = 0 end
   -- The sum stops at half of no_limit.
   if limit == no_limit or admitted > checks then admitted = checks end
@@ -173,8 +175,8 @@ local function check(key, checks, write, into, at)
       -- An entry that fills the limit alone need not weigh more.
       local before = head_base
       if oldest ~= newest then ignored, before = entry(key, -2) end
-      local room = limit - (total - before) % modulus
-      if weight > room then weight = room > 0 and room or 0 end
+      local most = limit - (total - before) % modulus
+      if weight > most then weight = most > 0 and most or 0 end
     end
     if weight > modulus - 1 - sum then weight = modulus - 1 - sum end
     sum = sum + weight
