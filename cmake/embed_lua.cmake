@@ -1,6 +1,7 @@
 # Turns Lua scripts into C++ string constants. Run at build time:
 #   cmake -P embed_lua.cmake <output directory> <file.lua>...
-# writes lua_sources.hpp and lua_sources.cpp, with one constant NAME_lua for each NAME.lua.
+# writes lua_sources.hpp and lua_sources.cpp, with one constant NAME_lua for each NAME.lua. If there
+# is a NAME_full.lua, it is the end of NAME.lua, and has no constant of its own.
 #
 # Comment lines, blank lines and indentation are dropped: the text goes over the wire on every
 # SCRIPT LOAD.
@@ -16,7 +17,15 @@ foreach(i RANGE 4 ${last})
   endif()
   set(file "${CMAKE_ARGV${i}}")
   get_filename_component(name "${file}" NAME_WE)
+  if(name MATCHES "_full$")
+    continue()
+  endif()
   file(READ "${file}" text)
+  string(REGEX REPLACE "\\.lua$" "_full.lua" rest "${file}")
+  if(EXISTS "${rest}")
+    file(READ "${rest}" rest)
+    string(APPEND text "${rest}")
+  endif()
 
   # Working by lines is wrong inside a long bracket, so there must be none.
   if(text MATCHES "\\[=*\\[")

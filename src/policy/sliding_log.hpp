@@ -24,7 +24,7 @@ namespace weir::policies {
 /// reservation, and when it was written: a clock behind that time is read as that time. Entries
 /// that are in the window now are kept, though they will have left it by the last turn.
 ///
-/// What is given back leaves the log. If that empties the newest entry, the entry before becomes
+/// What is given back leaves the log, if the entry has at most 128 newer ones. If that empties the newest entry, the entry before becomes
 /// the last (with a resolution, with its step's end as turn), and the state keeps the time that had
 /// passed by then.
 ///
@@ -91,7 +91,8 @@ class sliding_log {
   units in_use(const state& s, instant) const noexcept {
     return s.empty() ? 0 : distance(s.base_, s.entries_.back().total);
   }
-  /// Takes the request out of its entry: one addition for each entry behind it.
+  /// Takes the request out of its entry, and changes the totals of the entries behind it. Does
+  /// nothing if those are more than most_newer: the script writes all of them again.
   void give_back(state& s, instant clock, const ticket& t, units cost) const;
 
   /// The same policy without its limit: for charges.
@@ -136,6 +137,7 @@ class sliding_log {
     instant turn;    // the earliest one that the request can get: not before the last reservation's
   };
 
+  static constexpr std::int64_t most_newer = 128;
   static constexpr std::int64_t modulus = std::int64_t{1} << 52;  // of running totals
 
   static units distance(std::int64_t from, std::int64_t to) noexcept;

@@ -1,4 +1,4 @@
--- The sliding_log kernel (sliding_log.hpp).
+-- The sliding_log kernel (sliding_log.hpp). Its full kernel is sliding_log_full.lua.
 --
 -- Key       a list of entries, each two little-endian doubles: a time and the running total up to
 --           it, modulo 2^52. Element 0 is the newest entry that has left the window: its total is
@@ -6,11 +6,7 @@
 --           1 (but if there is no other, the total may be outdated), and until when the key stays
 --           at least. This kernel writes none of these, and undoes them when it changes the log.
 --           With reservations ahead it is four: when the log was written, the base, the last turn,
---           and a time before which that never goes back. What was given back from far within a
---           long log is subtracted when totals are read. Element 0 then has those four, what has
---           been subtracted up to the base, and for each step three more: a time, what is to be
---           subtracted from the totals from that time on, and about how many entries are between it
---           and the next step.
+--           and a time before which that never goes back.
 -- Constants window, limit, resolution, count refused (0 or 1), cost. With count refused, at most
 --           one check at a time
 -- State     the sum before the checks, the newest entry's time, the sum after them, the time at
@@ -35,6 +31,8 @@ window_, limit_, resolution_, count_refused_, cost_,
 window_, limit_, resolution_, cost_,
 @others
 local count_refused = 0
+@rule
+room = (limit_ - sum_) / cost_
 @start
 local left_at_ = clock - window_
 local stamp_ = resolution_ == 0 and clock or clock - clock % resolution_ + resolution_
@@ -76,7 +74,7 @@ do
     end
   end
   if not usual_ then
-    local sum, plain = 0
+    local sum_, plain = 0
     if not head_ then
       newest_, kept_, plain = 0, 0, true
     elseif newest_ then
@@ -102,15 +100,15 @@ do
           until not plain or oldest_ > left_at_
         end
       end
-      sum = (total_ - base_) % 4503599627370496
+      sum_ = (total_ - base_) % 4503599627370496
     end
     if plain then
       local passes = 0
-      room = (limit_ - sum) / cost_
+      @insert rule
       if room < checks or checks == 0 then
         local fit = checks > 0 and room >= 1 and room - room % 1 or 0
-        local need = sum + fit * cost_ + cost_ - limit_
-        if need > sum then
+        local need = sum_ + fit * cost_ + cost_ - limit_
+        if need > sum_ then
           passes = stamp_
         elseif need > 0 then
           -- A single entry's total is the newest one's.
@@ -143,7 +141,7 @@ do
           end
         end
       end
-      if room then found[@key] = pack('<ddd', sum, newest_, passes) end
+      if room then found[@key] = pack('<ddd', sum_, newest_, passes) end
     end
   end
 end
@@ -186,322 +184,4 @@ else
       call('LSET', key, '0', pack('<ddddd', 0, base_, oldest_, oldest_total_, kept_))
     end
   end
-end
-@full
-count_refused = count_refused == 1
-local modulus = 4503599627370496
-local zeros = struct.pack('<dd', 0, 0)
-
--- True if a foreign entry was read. Each check reads both ends of the log, and of the middle only
--- what it needs.
-local strange = false
-
-local function stored_entry(key, i)
-  local text = call('LINDEX', key, i)
-  if text and #text == 16 then
-    local time, total = struct.unpack('<dd', text)
-    if whole(time) and whole(total) then return time, total end
-  end
-  strange = true
-  return 0, 0
-end
-
--- The packed steps of the present key, and what is to be subtracted before the first step.
-local steps, given = nil, 0
-
--- What is to be subtracted from a total of that time, and the index of the step that says so.
-local function given_at(time)
-  local low, high = 0, #steps / 24
-  while low < high do
-    local middle = ceil((low + high) / 2)
-    local step = struct.unpack('<d', steps, middle * 24 - 23)
-    if step <= time then low = middle else high = middle - 1 end
-  end
-  if low == 0 then return given, 0 end
-  local sum = struct.unpack('<d', steps, low * 24 - 15)
-  return sum, low
-end
-
-local function entry(key, i)
-  local time, total = stored_entry(key, i)
-  if steps then total = (total - given_at(time)) % modulus end
-  return time, total
-end
-
-local function not_ours(into, at)
-  into[at], into[at + 1], into[at + 2], into[at + 3], into[at + 4], into[at + 5] =
-    foreign, 0, 0, 0, 0, 0
-  return 0
-end
-
-local function read_head(head)
-  steps, given = nil, 0
-  local written, base, last, pinned = struct.unpack('<dd', head)
-  if #head == 16 or #head == 40 then return 0, base, 0, 0 end
-  written, base, last, pinned = struct.unpack('<dddd', head)
-  if #head > 32 then given, steps = struct.unpack('<d', head, 33), string.sub(head, 41) end
-  return written, base, last, pinned
-end
-
-local function write_head(key, written, base, last, pinned)
-  if steps then
-    call('LSET', key, '0', struct.pack('<ddddd', written, base, last, pinned, given) .. steps)
-  elseif written > 0 then
-    call('LSET', key, '0', struct.pack('<dddd', written, base, last, pinned))
-  else
-    call('LSET', key, '0', struct.pack('<dd', 0, base))
-  end
-end
-
--- Replaces the whole log. The key exists all the time: while a slot moves, its node runs no command
--- on a key that it does not have.
-local function replace(key, head, newest)
-  if call('RPUSH', key, head, newest) > 2 then
-    call('LTRIM', key, '-2', '-1')
-  end
-end
-
--- A request counts from its step's end.
-local function entry_time(time)
-  return resolution == 0 and time or (floor(time / resolution) + 1) * resolution
-end
-
--- The last index in [low, high) for which before(time, total) is true. It must be true at low, and
--- stay false once it is false. Gallops first, because the answer is mostly close to low.
-local function last_before(key, low, high, before)
-  local step = 1
-  while low + step < high and before(entry(key, low + step)) do
-    low = low + step
-    step = step * 2
-  end
-  if low + step < high then high = low + step end
-  while high - low > 1 do
-    local middle = floor((low + high) / 2)
-    if before(entry(key, middle)) then low = middle else high = middle end
-  end
-  return low
-end
-
--- A longer window may share the key: the TTL that it has set stays.
-local function longest_ttl(key, ends)
-  local ttl, left = ttl_of(ends), call('PTTL', key)
-  return left > tonumber(ttl) and format('%d', left) or ttl
-end
-
-local function check(key, checks, write, into, at)
-  strange = false
-  local sum, newest, passes = 0, 0, 0
-  local base, total, first = 0, 0, 0
-  local passed, alive, moved = clock, false, false
-  local last, written, pinned = 0, 0, 0  -- the last turn that is taken, and when it was reserved
-  local head_base = 0
-  local ignored, oldest, oldest_total
-  local carry = 0  -- what the newest entry's total has too much
-  local lone = false  -- the log is one entry behind a head of zeros
-  steps, given = nil, 0
-
-  local head = pcall('LRANGE', key, '0', '1')
-  if refused(head) then return 0 end
-  local width = #head > 0 and #head[1] or 0
-  local ours = not head.err and (#head == 0 or (#head == 1 or #head[2] == 16) and
-               (width == 16 or width == 32 or width >= 40 and (width - 40) % 24 == 0))
-  if ours and #head > 0 then
-    written, base, last, pinned = read_head(head[1])
-    head_base = base
-    ours = whole(base) and whole(written) and whole(last) and whole(pinned)
-  end
-  if ours and #head == 2 then
-    oldest, oldest_total = struct.unpack('<dd', head[2])
-    local tail = call('LINDEX', key, '-1')
-    lone = tail == head[2] and head[1] == zeros
-    if #tail == 16 then newest, total = struct.unpack('<dd', tail) end
-    ours = #tail == 16 and whole(oldest) and whole(oldest_total) and whole(newest) and whole(total)
-    if ours and steps then
-      carry = given_at(newest)
-      ours = whole(given) and whole(carry)
-      total = (total - carry) % modulus
-      oldest_total = (oldest_total - given_at(oldest)) % modulus
-    end
-  end
-  if not ours then return not_ours(into, at) end
-  local time = now
-  if #head > 0 then
-    local own = #head == 2 and written == 0 and newest - resolution or written
-    moved = own - clock > window
-    if moved then
-      passed, last = own, last > own and last or own
-      time = last
-    else
-      -- Reservations come first.
-      if written > passed then passed = written end
-      if passed > time then time = passed end
-      if last > time then time = last end
-    end
-    alive = #head == 2 and newest > time - window
-    if alive then
-      if oldest <= time - window then
-        first = last_before(key, 1, call('LLEN', key), function(t) return t <= time - window end)
-        ignored, base = entry(key, first)
-      end
-      if strange then return not_ours(into, at) end
-      sum = (total - base) % modulus
-    end
-    -- The clock is behind by more than a window: the log becomes one entry of now.
-    if moved and #head == 1 then
-      last, passed, written, pinned, moved, time = 0, clock, 0, 0, false, now
-      steps, given = nil, 0
-      if write then
-        write_head(key, 0, 0, 0, 0)
-        call('PEXPIRE', key, ttl_of(clock))
-      end
-    elseif moved then
-      steps, given, carry = nil, 0, 0
-      local own_end = newest + window
-      last = clock + last - passed
-      newest, passed, written = entry_time(last), clock, last > clock and clock or 0
-      time = last > now and last or now
-      alive = newest > time - window
-      if count_refused and sum > limit then sum = limit end
-      first, base, total = 0, 0, sum
-      head_base, oldest, pinned = 0, newest, last
-      if write then
-        -- A TTL that a longer window has set stays.
-        local ttl = longest_ttl(key, newest + window)
-        if tonumber(ttl) <= tonumber(ttl_on_grid(own_end)) then ttl = ttl_of(newest + window) end
-        width, lone = 0, false
-        local head = zeros
-        if written > 0 then head = struct.pack('<dddd', written, 0, last, last) end
-        replace(key, head, struct.pack('<dd', newest, total))
-        call('PEXPIRE', key, ttl)
-      end
-      if not alive then sum = 0 end
-    end
-  end
-  into[at], into[at + 1] = sum, newest
-  into[at + 4], into[at + 5] = written, written > 0 and last or 0
-  local early = now < time and passed < time
-
-  local admitted = floor((limit - sum) / cost)
-  if admitted < 0 then admitted = 0 end
-  -- The sum stops at half of no_limit.
-  if limit == no_limit or admitted > checks then admitted = checks end
-  if early then admitted = 0 end
-  local counted = count_refused and checks or admitted
-  local stamp = entry_time(time)
-  -- Another resolution may have written an entry that is later.
-  if newest > stamp then stamp = newest end
-  local in_list = sum  -- how much of the sum after the checks the list holds
-  if counted > 0 then
-    local weight = counted * cost
-    if write and count_refused and alive and newest == stamp then
-      -- An entry that fills the limit alone need not weigh more.
-      local before = head_base
-      if oldest ~= newest then ignored, before = entry(key, -2) end
-      local room = limit - (total - before) % modulus
-      if weight > room then weight = room > 0 and room or 0 end
-    end
-    if weight > modulus - 1 - sum then weight = modulus - 1 - sum end
-    sum = sum + weight
-    if write then
-      in_list = sum
-      local ttl = longest_ttl(key, stamp + window)
-      -- Drops what has left the window by now; or, if the rest is too much to be counted, by the
-      -- turn.
-      local left, kept, trimmed = first, alive, false
-      if time > passed and #head == 2 then
-        left, kept = 0, newest > passed - window
-        if kept and oldest <= passed - window then
-          left = last_before(key, 1, call('LLEN', key), function(t) return t <= passed - window end)
-          ignored, head_base = entry(key, left)
-        end
-        if kept and (total - head_base) % modulus > modulus - 1 - counted * cost then
-          left, kept, pinned, head_base = first, alive, time, base
-        end
-      else
-        head_base = base
-      end
-      if strange then return not_ours(into, at) end
-      if kept then
-        if left > 0 then
-          call('LTRIM', key, left, '-1')
-          written, width, trimmed = 0, 0, true
-        end
-        if alive then first = first - left else first, base = call('LLEN', key) - 1, total end
-        total = (total + weight) % modulus
-        if newest == stamp then
-          call('LSET', key, '-1', struct.pack('<dd', stamp, (total + carry) % modulus))
-        else
-          call('RPUSH', key, struct.pack('<dd', stamp, (total + carry) % modulus))
-        end
-      else
-        base, head_base, total, first = 0, 0, weight, 0
-        steps, given = nil, 0
-        if lone then
-          call('LSET', key, '1', struct.pack('<dd', stamp, total))
-        else
-          replace(key, zeros, struct.pack('<dd', stamp, total))
-        end
-        written, width = 0, 0
-      end
-      if count_refused and sum > limit then
-        -- Entries do not matter any more if the newer ones alone fill the limit.
-        local whole_sum = total
-        local keep = 0
-        ignored, oldest_total = entry(key, 1)
-        local function is_enough_behind(t, reached)
-          local is_enough = (whole_sum - reached) % modulus >= limit
-          if is_enough then base = reached end
-          return is_enough
-        end
-        if is_enough_behind(0, oldest_total) then
-          keep = last_before(key, 1, call('LLEN', key), is_enough_behind)
-        end
-        if keep > 0 and not strange then
-          call('LTRIM', key, keep, '-1')
-          head_base, written, width, trimmed, first = base, 0, 0, true, 0
-        end
-        sum = (whole_sum - base) % modulus
-        in_list = sum
-      end
-      local is_ahead = time > passed
-      local has_other_head = is_ahead or written > 0 or width == 40
-      if steps and trimmed then
-        -- Keeps what is to be subtracted from the base on; drops the steps up to the base.
-        has_other_head = true
-        local step
-        given, step = given_at(struct.unpack('<d', call('LINDEX', key, '0')))
-        steps = string.sub(steps, step * 24 + 1)
-        if steps == '' then
-          base, head_base = (base + given) % modulus, (head_base + given) % modulus
-          steps, given = nil, 0
-        end
-      end
-      if is_ahead then
-        write_head(key, passed, head_base, time, pinned)
-      elseif has_other_head then
-        write_head(key, 0, head_base, 0, 0)
-      end
-      call('PEXPIRE', key, ttl)
-    end
-  elseif write and call('PTTL', key) == -1 then
-    -- A head of 40 bytes may promise a longer TTL, and the common path would not renew this one.
-    if width == 40 then write_head(key, 0, head_base, 0, 0) end
-    call('PEXPIRE', key, ttl_of(#head == 2 and newest + window or last))
-  end
-
-  if (admitted < checks or checks == 0) and sum + cost > limit then
-    local need = sum + cost - limit
-    if need > in_list then
-      passes = stamp + window
-    elseif moved and not write then
-      passes = newest + window
-    else
-      local low = last_before(key, first, call('LLEN', key),
-                              function(t, reached) return (reached - base) % modulus < need end)
-      passes = entry(key, low + 1) + window
-    end
-  end
-  if strange then return not_ours(into, at) end
-  into[at + 2], into[at + 3] = sum, passes
-  return admitted, passes > time and passes or time
 end

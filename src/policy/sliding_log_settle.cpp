@@ -13,6 +13,7 @@ void sliding_log::give_back(state& s, instant clock, const ticket& t, units cost
   const auto found = std::partition_point(first, s.entries_.end(),
                                           [&](const entry& e) { return e.time < time; });
   if (found == s.entries_.end() || found->time != time) return;
+  if (s.entries_.end() - found > most_newer + 1) return;
   const instant has_passed = times_of(s.ahead_, clock).passed;
   if (time <= has_passed - window_) return;  // a longer window of the key may still count it
   const std::int64_t before = found == first ? s.base_ : found[-1].total;

@@ -23,6 +23,14 @@ local mantissa, exponent = math.frexp(4503599627370496 / window)
 local base = 2 ^ (exponent - 1)
 local most = math.min(math.floor(9007199254740991 / window) * base, 4503599627370495)
 local count_refused = 0
+@rule
+-- The previous count's weight is rounded up. If the product passes 2^53, `room` stays nil.
+local weight_ = previous_ * left_
+if weight_ <= 9007199254740991 then
+  weight_ = weight_ / window_
+  if weight_ % 1 > 0 then weight_ = weight_ - weight_ % 1 + 1 end
+  room = (limit_ - weight_ - current_) / cost_
+end
 @start
 -- `rest_` is how long the previous window still weighs, and `heaviest_` the largest count that can
 -- be weighed then: no product passes 2^53, so a quotient that is not whole is not rounded to a
@@ -58,20 +66,15 @@ if start_ >= 0 and start_ < begin_ + 2 * window_ and start_ % 1 == 0 and
    current_ >= 0 and current_ <= limit_ and current_ % 1 == 0 and
    previous_ >= 0 and previous_ <= limit_ and previous_ % 1 == 0 and
    kept_ >= start_ and kept_ <= exact and kept_ % grid == 0 then
-  local at, left = begin_, rest_
+  local at, left_ = begin_, rest_
   -- A clock behind the state is read as the state's own time.
-  if start_ >= at + window_ then at, left = at + window_, window_ end
+  if start_ >= at + window_ then at, left_ = at + window_, window_ end
   if start_ < at then
     previous_ = start_ >= at - window_ and current_ or 0
     current_ = 0
   end
   start_ = at
-  local weight = previous_ * left
-  if weight <= exact then
-    weight = weight / window_
-    if weight % 1 > 0 then weight = weight - weight % 1 + 1 end
-    room = (limit_ - weight - current_) / cost_
-  end
+  @insert rule
 end
 @write
 current_ = current_ + pass * cost_
@@ -168,8 +171,9 @@ local function check(key, checks, write, into, at)
     index, current = number, 0
   end
 
-  local used = weigh(previous, window - (time - index * window)) + current
-  local admitted = floor((limit - used) / cost)
+  local left, room = window - (time - index * window)
+  @insert rule
+  local admitted = floor(room or (limit - weigh(previous, left) - current) / cost)
   if admitted < 0 then admitted = 0 end
   -- Two saturated counters and a cost exceed no_limit.
   if limit == no_limit or admitted > checks then admitted = checks end

@@ -276,6 +276,57 @@ BOOST_AUTO_TEST_CASE(settling_agrees_when_the_clock_steps_back) {
   compare_all(*this, clock_goes::anyhow);
 }
 
+// The log entered the request at the end of the coarse step, and the receipt had that time for the
+// bucket, too: a refund gave back what had drained already.
+BOOST_AUTO_TEST_CASE(a_log_whose_resolution_became_finer_does_not_date_the_requests_of_a_bucket) {
+  const token_bucket bucket{.capacity = 10, .refill = per_second(1)};
+  sliding_log log{.limit = 10, .window = 1min, .resolution = 1min};
+  model::tier_script both;
+  std::vector<any_state> states(2);
+  both.kernels = {policies::compile(bucket), policies::compile(log)};
+  both.keys = {"k0", "k1"};
+  both.costs = {1, 1};
+  states[0].emplace<policies::meter::state>();
+  states[1].emplace<policies::sliding_log::state>();
+
+  const std::int64_t begin = t0 - t0 % 60'000'000;
+  const auto record = [&](std::int64_t now) {
+    const auto numbers = checks.run(both, now, 1, random);
+    auto found = both.restore(std::span(numbers).subspan(1));
+    const decision d = policies::record_all<any_state>(both.tiers(states), now);
+    const decision there = policies::record_all<any_replay>(both.tiers(found), now);
+    BOOST_TEST((d.allowed && d == there), test::text_of(there));
+    BOOST_TEST(d.receipt.counted_at == now);
+    BOOST_TEST(there.receipt.counted_at == now);
+    return there;
+  };
+  record(begin);
+  log.resolution = 1s;
+  both.kernels[1] = policies::compile(log);
+  const decision refunded = record(begin + 20'000'000);
+  record(begin + 20'900'000);
+
+  const std::int64_t now = begin + 21'500'000;  // what the refunded one took has drained
+  const policies::tickets known = policies::tickets_of(refunded);
+  settlements.set_clock(now);
+  const auto numbers = both.run(client, settlements, both.settlement(0, known), 1,
+                                2 + both.width());
+  policies::settle_all(both.tiers(states), now, known);
+  auto found = both.restore(std::span(numbers).subspan(2));
+  for (std::size_t tier = 0; tier < 2; ++tier) {
+    const auto here = both.tiers(states);
+    const auto at_server = both.tiers(found);
+    const auto one = std::span(here).subspan(tier, 1);
+    const decision d = policies::settled<any_state>(one, now, true);
+    const decision there = policies::settled<any_replay>(std::span(at_server).subspan(tier, 1), now,
+                                                         true);
+    BOOST_TEST((d == there), test::text_of(there));
+    // The bucket holds a part of the last request; the log gives back only what stands in a step
+    // of its own.
+    BOOST_TEST(d.used == (tier == 0 ? 1 : 3), test::text_of(d));
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace settle_test

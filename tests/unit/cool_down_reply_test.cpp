@@ -72,7 +72,9 @@ BOOST_AUTO_TEST_CASE(without_a_cool_down_the_policy_decides_as_beside_one) {
       {leaky_bucket{5, per_second(1)}, soon, late},
       {gcra{{7, 9s}, 5}, soon + "/3", late + "/3", " "},
       {fixed_window{5, 10s}, doubles({now - 5.0, 1, line}), doubles({now - 5.0, 5, line})},
-      {sliding_window{5, 10s}, doubles({now - 5.0, 1, 0, line}), doubles({now - 5.0, 5, 0, line})}};
+      {sliding_window{5, 10s}, doubles({now - 5.0, 1, 0, line}), doubles({now - 5.0, 5, 0, line})},
+      // A coarser resolution wrote the newest entry.
+      {sliding_log{5, 10s, 1s}, doubles({1, now + 6e6, 0}), doubles({5, now + 6e6, now - 5.0})}};
   std::size_t allowed = 0;
   for (const question& q : questions) {
     for (const check_kind kind : {check_kind::record, check_kind::fetch}) {

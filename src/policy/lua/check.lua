@@ -36,8 +36,9 @@
 --   @full       the full kernel, see prelude.lua: a function that makes it, once in a list, and a
 --               call of that with the tier's constants
 --
--- "@insert rule" stands, in @look and in @full, for the kernel's rule: it sets `room`. A section
--- with "_of_parts" behind its name is for buckets with parts of a microsecond.
+-- "@insert rule" stands, in @look and in @full, for the kernel's rule: it sets `room`, or leaves it
+-- nil if @full has to compute it in another way. A section with "_of_parts" behind its name is for
+-- buckets with parts of a microsecond.
 --
 -- Everywhere, @locals makes local names of those functions that the common path uses; @flags is
 -- `flags` and a comma, but nothing in a list of one with a common path, where it would be 0 and the
