@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "check/check_list.hpp"
+#include "check/flight.hpp"
 
 namespace weir::detail {
 

@@ -9,7 +9,7 @@
 
 #include "base/direct_executor.hpp"
 #include "base/prefetch.hpp"
-#include "check/check_list.hpp"
+#include "check/flight.hpp"
 
 namespace weir::detail {
 

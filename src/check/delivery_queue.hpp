@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/light_mutex.hpp"
-#include "check/check_list.hpp"
+#include "check/flight.hpp"
 
 namespace weir::detail {
 

@@ -34,7 +34,7 @@ class give_back final : public joint_check_of<settle_request> {
   give_back(const std::shared_ptr<const limiter_spec>& owner, arguments&& with, check* told)
       : joint_check_of(std::shared_ptr(owner), std::move(with)), caller_(told) {
     asked.id = std::max<std::uint64_t>(1, random_number());
-    flight_of(*this).is_detached = true;
+    flight.is_detached = true;
     wait_for_connection();
   }
 
@@ -90,8 +90,8 @@ class give_back final : public joint_check_of<settle_request> {
     if (!may_pass || !waits_for_connection_ || ++attempts_ == most_attempts) return false;
     timeout = std::chrono::duration_cast<std::chrono::microseconds>(until_ - clock::now());
     ec = {};
-    flight_of(*this).stage = check_stage::idle;
-    flight_of(*this).resends = 0;
+    flight.stage = check_stage::idle;
+    flight.resends = 0;
     return timeout.count() > 0;
   }
 
@@ -106,7 +106,7 @@ class stand_in final : public joint_check_of<acquire_request> {
   explicit stand_in(const check& sent)
       : joint_check_of(std::shared_ptr(sent.limiter),
                        acquire_like(sent, as<acquire_request>(sent).max_wait)) {
-    flight_of(*this).is_detached = true;
+    flight.is_detached = true;
   }
 
   void finish(delivery how) override {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "check/in_flight.hpp"
+#include "check/flight.hpp"
 #include "policy/tier_set.hpp"
 #include "weir/limiter_options.hpp"
 #include "weir/policy.hpp"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/roster.hpp"
-#include "check/check_list.hpp"
+#include "check/flight.hpp"
 #include "check/completion_sink.hpp"
 #include "weir/detail/check.hpp"
 

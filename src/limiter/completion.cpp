@@ -24,8 +24,8 @@ inline void sign_plain(check& c, random_numbers& numbers) {
 
 /// True for the check of a caller of acquire(), which went to the store itself.
 bool is_direct(const check& c) {
-  return c.traits.waits && c.further().empty() && !flight_of(c).is_internal &&
-         !flight_of(c).is_detached;
+  return c.traits.waits && c.further().empty() && !c.flight.is_internal &&
+         !c.flight.is_detached;
 }
 /// True if such a caller has to wait: then the queue has its check.
 bool is_taken_in(check& c) { return impl_of(*c.limiter).queue->takes_in(c); }
@@ -38,7 +38,7 @@ void conclude_in_list(check_list& list, check& c, check_list& stand_ins,
   if (is_direct(c)) {
     const auto next = list.erase(list.iterator_to(c));
     if (!is_taken_in(c)) list.insert(next, c);
-  } else if (flight_of(c).is_detached) {
+  } else if (c.flight.is_detached) {
     c.line.unlink();
     if (c.traits.waits) {
       stand_ins.push_back(c);

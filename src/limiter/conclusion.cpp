@@ -32,11 +32,11 @@ void sign(check& c) {
 
 /// Notes the store's answer to a record, for the next ones.
 void remember(const check& c) {
-  if (c.answer.source != source::store || !c.further().empty() || flight_of(c).is_internal) return;
+  if (c.answer.source != source::store || !c.further().empty() || c.flight.is_internal) return;
   const limiter_impl& own = impl_of(*c.limiter);
   if (own.local != nullptr) own.local->heard(c.subject.view(), c.answer);
   if (own.denials == nullptr || c.answer.allowed) return;
-  own.denials->note(c.subject.view(), c.units, c.answer, flight_of(c).sent);
+  own.denials->note(c.subject.view(), c.units, c.answer, c.flight.sent);
 }
 
 /// After a reset: all limiters with the same keys share the cool-down that it ended, and each has
@@ -53,7 +53,7 @@ void forget_cool_down(const check& reset, waiting::acquire_queue& joint_waiters)
 }
 
 bool may_have_run(const check& c) {
-  const bool was_sent = flight_of(c).sent != check::steady_time{};
+  const bool was_sent = c.flight.sent != check::steady_time{};
   return !c.ec || (was_sent && c.ec != condition::not_counted);
 }
 
@@ -106,9 +106,9 @@ void decorate(check& c, waiting::acquire_queue& joint_waiters) {
     if (!c.answer.cooling_down) return sign(c);
   }
   forget_local_answers(c, joint_waiters);
-  if (flight_of(c).is_detached) return;
+  if (c.flight.is_detached) return;
   // A failed take of local units: the failure policy is for checks of callers.
-  if (is_record(c) && flight_of(c).is_internal) return;
+  if (is_record(c) && c.flight.is_internal) return;
   apply_failure_policy(c);
   if (c.ec) return;
   remember_settlement(c);

@@ -37,7 +37,7 @@ class lease_keeper::renew_call final : public check_of<lease_request> {
   renew_call(const core_ptr& core, std::int64_t lease, short_text subject,
              std::chrono::microseconds timeout)
       : check_of(std::shared_ptr(core), {std::move(subject), timeout, lease, {lease_act::renew}}) {
-    flight_of(*this).sent = now();  // a store that sends notes a later time
+    flight.sent = now();  // a store that sends notes a later time
   }
 
   void finish(delivery how) override {
@@ -80,7 +80,7 @@ void lease_keeper::release(const core_ptr& core, std::int64_t lease) {
     const std::lock_guard lock(mutex_);
     left = schedule_.remove(lease);
     if (!left) return;
-    for (check& c : left->watchers) flight_of(c).stage = check_stage::done;
+    for (check& c : left->watchers) c.flight.stage = check_stage::done;
     arm(core);
   }
   finish_all(std::move(left->watchers), asio::error::operation_aborted);
@@ -110,13 +110,13 @@ void lease_keeper::watch(check& c) {
     lease_schedule::entry* e = schedule_.find(c.units);
     const bool is_held = e != nullptr && e->stands == lease_schedule::standing::held;
     if (is_held && !alarm_.is_stopped()) {
-      flight_of(c).stage = check_stage::waiting;
+      c.flight.stage = check_stage::waiting;
       e->watchers.push_back(c);
       return;
     }
     if (e == nullptr) c.ec = asio::error::operation_aborted;
     if (is_held) c.ec = error::store_closed;
-    flight_of(c).stage = check_stage::done;
+    c.flight.stage = check_stage::done;
   }
   c.finish(delivery::post);
 }
@@ -124,9 +124,9 @@ void lease_keeper::watch(check& c) {
 void lease_keeper::unwatch(check& c) {
   {
     const std::lock_guard lock(mutex_);
-    if (flight_of(c).stage == check_stage::done) return;
+    if (c.flight.stage == check_stage::done) return;
     c.line.unlink();
-    flight_of(c).stage = check_stage::done;
+    c.flight.stage = check_stage::done;
   }
   c.ec = asio::error::operation_aborted;
   c.finish(delivery::post);
@@ -148,9 +148,9 @@ void lease_keeper::on_renewed(const renew_call& c) {
     const std::lock_guard lock(mutex_);
     if (alarm_.is_stopped()) return;
     const std::int64_t lease = c.units;
-    if (schedule_.answered(lease, what, flight_of(c).sent, now()))
+    if (schedule_.answered(lease, what, c.flight.sent, now()))
       told.swap(schedule_.find(lease)->watchers);
-    for (check& w : told) flight_of(w).stage = check_stage::done;
+    for (check& w : told) w.flight.stage = check_stage::done;
     // What is due by now waits for the timer: started here, it would recurse, because a memory
     // store answers inside start().
     arm(c.limiter);
@@ -185,7 +185,7 @@ void lease_keeper::on_timer(const core_ptr& core) {
     alarm_.rang();
     while (lease_schedule::entry* const e = schedule_.next(now())) {
       if (e->stands == lease_schedule::standing::lost) {
-        for (check& c : e->watchers) flight_of(c).stage = check_stage::done;
+        for (check& c : e->watchers) c.flight.stage = check_stage::done;
         told.splice(told.end(), e->watchers);
       } else {
         renewals.push_back({e->lease, e->subject});
@@ -206,7 +206,7 @@ void lease_keeper::on_timer(const core_ptr& core) {
 check_list lease_keeper::take_watchers() {
   check_list all;
   schedule_.for_each([&](lease_schedule::entry& e) {
-    for (check& c : e.watchers) flight_of(c).stage = check_stage::done;
+    for (check& c : e.watchers) c.flight.stage = check_stage::done;
     all.splice(all.end(), e.watchers);
   });
   return all;

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "base/agenda.hpp"
-#include "check/check_list.hpp"
+#include "check/flight.hpp"
 
 namespace weir::detail {
 

@@ -19,8 +19,8 @@ class local_units::take final : public check_of<record_request> {
  public:
   take(const core_ptr& core, const short_text& subject, std::int64_t units, time now)
       : check_of(std::shared_ptr(core), {subject, {}, units}) {
-    flight_of(*this).is_internal = true;
-    flight_of(*this).sent = now;  // a store that sends notes a later time
+    flight.is_internal = true;
+    flight.sent = now;  // a store that sends notes a later time
   }
 
   void finish(delivery how) override {
@@ -77,7 +77,7 @@ void local_units::answered(const take& t) {
     if (t.ec || t.answer.source != source::store) {
       supply.failed();
     } else {
-      supply.taken(t.units, t.answer, flight_of(t).sent, now);
+      supply.taken(t.units, t.answer, t.flight.sent, now);
     }
     if (!alarm_.is_stopped()) return;
     all.push_back({t.subject, supply.give_up(now)});

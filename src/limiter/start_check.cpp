@@ -76,7 +76,7 @@ bool is_denied(check& c) {
   const auto now = std::chrono::steady_clock::now();
   const auto remembered = impl_of(*c.limiter).denials->find(c.subject.view(), c.units, now);
   if (!remembered) {
-    flight_of(c).sent = now;  // for deny_cache::note(); a store that sends notes a later time
+    c.flight.sent = now;  // for deny_cache::note(); a store that sends notes a later time
     return false;
   }
   c.answer = *remembered;
@@ -85,7 +85,7 @@ bool is_denied(check& c) {
 }
 
 void answer_here(check& c) {
-  flight_of(c).stage = check_stage::done;
+  c.flight.stage = check_stage::done;
   c.finish(delivery::post);
 }
 
@@ -101,7 +101,7 @@ void start_or_answer(check& c) {
   const std::shared_ptr<const limiter_spec> limiter = c.limiter;
   const local_units::outcome local = own.local->spend(c);
   if (local.is_answered) {
-    flight_of(c).stage = check_stage::done;
+    c.flight.stage = check_stage::done;
     limiter->store->sink().complete(c);  // as if the store had answered
   } else {
     ask(*limiter->store);

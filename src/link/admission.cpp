@@ -18,14 +18,14 @@ error admission::why_not_wait(const check& c, time now) noexcept {
 }
 
 void admission::cancel(check& c, cancel_scope scope) {
-  const check_stage stage = flight_of(c).stage;
+  const check_stage stage = c.flight.stage;
   if (stage == check_stage::done) return;
   if (stage != check_stage::waiting) {
     if (scope == cancel_scope::only_unsent) return;
     // The store may make a reservation for a sent acquire. Its queue waits for the answer, without
     // a deadline, and gives the reservation back.
     if (c.traits.waits) {
-      flight_of(c).is_detached = true;
+      c.flight.is_detached = true;
       return deadline_wheel::remove(c);
     }
   }
@@ -34,8 +34,8 @@ void admission::cancel(check& c, cancel_scope scope) {
 }
 
 void admission::unsend(check& c) {
-  flight_of(c).stage = check_stage::waiting;
-  if (flight_of(c).is_detached && c.traits.waits) {
+  c.flight.stage = check_stage::waiting;
+  if (c.flight.is_detached && c.traits.waits) {
     c.ec = boost::asio::error::operation_aborted;  // nobody waits, and nothing was reserved
     finish(c);
   } else if (closed_ && !c.traits.gives_back) {
@@ -45,7 +45,7 @@ void admission::unsend(check& c) {
 
 void admission::finish(check& c) {
   release(c);
-  flight_of(c).stage = check_stage::done;
+  c.flight.stage = check_stage::done;
   if (c.ec) c.answer = {};
   done_.push_back(c);
 }
@@ -64,7 +64,7 @@ void admission::fail_sent(check_list& list, error reason, time now) {
 
 /// Ends a check whose deadline has passed.
 void admission::end_late(check& c) {
-  const in_flight& flight = flight_of(c);
+  const in_flight& flight = c.flight;
   if (flight.stage != check_stage::waiting) {
     c.ec = error::no_reply;
   } else if (!c.ec) {  // else: why it came back
@@ -86,7 +86,7 @@ void admission::end_late(check& c) {
 void admission::expire_checks(time now, bool is_quiet, time::duration late) {
   wheel_.expire(now, [=, this](check& c) {
     if (put_off(c, now, late, timeout_)) return wheel_.add(c);
-    const time since = flight_of(c).deadline - timeout_of(c, timeout_);
+    const time since = c.flight.deadline - timeout_of(c, timeout_);
     if (shows_failure(c, since, is_quiet)) breaker_.failed(since, now);
     end_late(c);
   });
@@ -96,7 +96,7 @@ void admission::expire_checks(time now, bool is_quiet, time::duration late) {
 /// has answered other checks since then is only slow, and an unsent check on an idle connection was
 /// never asked of the store.
 bool admission::shows_failure(const check& c, time since, bool is_quiet) const noexcept {
-  const bool was_never_asked = connected_ && is_quiet && flight_of(c).stage == check_stage::waiting;
+  const bool was_never_asked = connected_ && is_quiet && c.flight.stage == check_stage::waiting;
   return !was_never_asked && last_answer_ < since;
 }
 
@@ -125,7 +125,7 @@ void admission::close_sent(check_list& list) {
 // ---- callers of acquire() that leave while the store may make a reservation for them
 
 bool admission::replace(check& c, check& successor) {
-  const check_stage stage = flight_of(c).stage;
+  const check_stage stage = c.flight.stage;
   if (stage == check_stage::done || stage == check_stage::idle) return false;
   if (stage != check_stage::waiting) put_in_place_of(c, successor);
   c.ec = boost::asio::error::operation_aborted;
@@ -135,11 +135,11 @@ bool admission::replace(check& c, check& successor) {
 
 /// Gives the place of a sent acquire to `other`, which is detached.
 void admission::put_in_place_of(check& c, check& other) noexcept {
-  const in_flight& flight = flight_of(c);
-  flight_of(other).is_stand_in = true;
-  flight_of(other).stage = flight.stage;
-  flight_of(other).position = flight.position;
-  flight_of(other).resends = flight.resends;
+  const in_flight& flight = c.flight;
+  other.flight.is_stand_in = true;
+  other.flight.stage = flight.stage;
+  other.flight.position = flight.position;
+  other.flight.resends = flight.resends;
   // The answer is there if it only waits for memcached to store it.
   other.answer = c.answer;
   as<acquire_request>(other).found = std::move(as<acquire_request>(c).found);

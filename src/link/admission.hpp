@@ -5,9 +5,8 @@
 #include <cstddef>
 #include <utility>
 
-#include "check/check_list.hpp"
+#include "check/flight.hpp"
 #include "check/give_back.hpp"
-#include "check/in_flight.hpp"
 #include "link/circuit_breaker.hpp"
 #include "link/deadline_wheel.hpp"
 #include "weir/detail/check.hpp"
@@ -26,7 +25,7 @@ inline std::size_t weight_of(const check& c) noexcept {
 
 /// False for checks without a caller, and for urgent ones: these wait for the next connection.
 inline bool may_end_at_once(const check& c) noexcept {
-  return !flight_of(c).is_detached && !c.traits.is_urgent;
+  return !c.flight.is_detached && !c.traits.is_urgent;
 }
 
 /// The check's own timeout, within bounds, or the usual one.
@@ -43,7 +42,7 @@ inline std::chrono::microseconds timeout_of(const check& c,
 inline bool put_off(check& c, std::chrono::steady_clock::time_point now,
                     std::chrono::steady_clock::duration late,
                     std::chrono::microseconds usual) noexcept {
-  in_flight& f = flight_of(c);
+  in_flight& f = c.flight;
   if (late.count() == 0 || f.was_put_off) return false;
   f.was_put_off = true;
   f.deadline = now + std::min<std::chrono::steady_clock::duration>(late, timeout_of(c, usual));
@@ -53,7 +52,7 @@ inline bool put_off(check& c, std::chrono::steady_clock::time_point now,
 /// True for a check that may wait beyond max_pending: otherwise leases would be lost. Give-backs
 /// and requests that replace a reservation are bounded by the number of reservations.
 inline bool is_beyond_bound(const check& c) noexcept {
-  return c.traits.is_urgent || c.traits.gives_back || flight_of(c).replaces;
+  return c.traits.is_urgent || c.traits.gives_back || c.flight.replaces;
 }
 
 /// The part of a pipeline that does not depend on the protocol: decides which checks may wait,
@@ -109,7 +108,7 @@ class admission {
   error admit(check& c, time now, error obstacle = {}) {
     const std::size_t before = pending_, weight = weight_of(c);
     pending_ += weight;
-    flight_of(c).deadline = now + timeout_of(c, timeout_);
+    c.flight.deadline = now + timeout_of(c, timeout_);
     if (refuses(c)) return refusal_;
     if (obstacle != error{}) return obstacle;
     const bool fits = before + weight <= max_pending_ || before == 0 || is_beyond_bound(c);
@@ -147,7 +146,7 @@ class admission {
   void finish_all(check_list& list) {
     for (check& c : list) {
       deadline_wheel::remove(c);
-      flight_of(c).stage = check_stage::done;
+      c.flight.stage = check_stage::done;
       pending_ -= weight_of(c);
     }
     done_.splice(done_.end(), list);

@@ -11,7 +11,7 @@
 
 #include "base/backoff.hpp"
 #include "base/lateness.hpp"
-#include "check/check_list.hpp"
+#include "check/flight.hpp"
 #include "weir/error.hpp"
 
 namespace weir::detail {

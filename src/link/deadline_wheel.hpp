@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstdint>
 
-#include "check/in_flight.hpp"
+#include "check/flight.hpp"
 
 namespace weir::detail {
 
@@ -22,7 +22,7 @@ class deadline_wheel {
   static constexpr std::size_t slots = 1024;
 
   void add(check& c) {
-    const time deadline = flight_of(c).deadline;
+    const time deadline = c.flight.deadline;
     slots_[slot_of(deadline)].push_back(c);
     if (deadline < next_) next_ = deadline;
   }
@@ -45,7 +45,7 @@ class deadline_wheel {
     for (std::int64_t t = first; t <= last && t < first + turn; ++t) {
       for (auto it = slots_[index(t)].begin(); it != slots_[index(t)].end();) {
         check& c = *it++;
-        if (flight_of(c).deadline > now) continue;
+        if (c.flight.deadline > now) continue;
         remove(c);
         due.push_back(c);
       }
@@ -80,7 +80,7 @@ class deadline_wheel {
       const std::int64_t t = first + static_cast<std::int64_t>(i);
       time earliest = time::max();
       for (const check& c : slots_[index(t)]) {
-        earliest = std::min(earliest, flight_of(c).deadline);
+        earliest = std::min(earliest, c.flight.deadline);
       }
       if (earliest == time::max()) continue;
       if (tick_of(earliest) <= t) return earliest;

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "check/apply.hpp"
-#include "check/check_list.hpp"
+#include "check/flight.hpp"
 #include "memcached/subject_value.hpp"
 
 namespace weir::memcached {

@@ -93,8 +93,8 @@ void pipeline::pause(line& l, time now) {
 
 /// Checks without a caller may be answered late.
 void pipeline::note_deadline(line& l, const check& c) noexcept {
-  const bool has_caller = !c.traits.is_urgent && !flight_of(c).is_detached;
-  l.latest = std::max(l.latest, has_caller ? flight_of(c).deadline : time::max());
+  const bool has_caller = !c.traits.is_urgent && !c.flight.is_detached;
+  l.latest = std::max(l.latest, has_caller ? c.flight.deadline : time::max());
 }
 
 void pipeline::submit(check& c, std::string_view key, time now) {
@@ -108,8 +108,8 @@ void pipeline::submit(check& c, std::string_view key, time now) {
     found->second.key = found->first;
   }
   line& l = found->second;
-  flight_of(c).stage = check_stage::waiting;
-  flight_of(c).position = l.reads;
+  c.flight.stage = check_stage::waiting;
+  c.flight.position = l.reads;
   c.traits.is_urgent ? l.waiting.push_front(c) : l.waiting.push_back(c);
   wheel_.add(c);
   note_deadline(l, c);

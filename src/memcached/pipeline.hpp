@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "base/agenda.hpp"
-#include "check/check_list.hpp"
+#include "check/flight.hpp"
 #include "link/admission.hpp"
 #include "link/send_window.hpp"
 #include "link/sent_calls.hpp"

@@ -81,7 +81,7 @@ bool pipeline::answer_clock(const meta_reply& reply, time now, policies::instant
 /// the next value.
 check_batch::result pipeline::decide(line& l, const meta_reply& reply, policies::instant clock,
                                      set_aside& later) {
-  const auto came_later = [&l](const check& c) { return flight_of(c).position == l.reads; };
+  const auto came_later = [&l](const check& c) { return c.flight.position == l.reads; };
   const auto run = [&] {
     if (l.waiting.empty()) return check_batch::result{};
     return batch_.run(l.waiting, reply.text, reply.oversized, clock, max_value_, l.value);
@@ -136,8 +136,8 @@ bool pipeline::answer_get(line& l, const meta_reply& reply, time now, policies::
     }
     l.waiting.pop_front();
     l.sent.push_back(c);
-    flight_of(c).stage = check_stage::sent;
-    flight_of(c).sent = now;
+    c.flight.stage = check_stage::sent;
+    c.flight.sent = now;
   }
   l.waiting.splice(l.waiting.begin(), later.urgent);
   l.waiting.splice(l.waiting.end(), later.others);
@@ -176,7 +176,7 @@ bool pipeline::answer_store(line& l, const meta_reply& reply, time now) {
         // Checks that came meanwhile have not taken part, but one attempt more or less does not
         // matter.
         c.ec = error::store_contention;
-        if (++flight_of(c).resends >= max_attempts) finish(c);
+        if (++c.flight.resends >= max_attempts) finish(c);
       }
       l.waiting.empty() ? advance(l) : pause(l, now);
       return true;

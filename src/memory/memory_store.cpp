@@ -30,7 +30,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
 
   void start(detail::check& c) override {
     const phase now = phase_.load(std::memory_order_relaxed);
-    flight_of(c).stage = detail::check_stage::done;
+    c.flight.stage = detail::check_stage::done;
     if (now == phase::open || (now == phase::closed && c.traits.gives_back)) {
       try {
         answer(c);

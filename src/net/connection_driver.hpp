@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/light_mutex.hpp"
-#include "check/check_list.hpp"
+#include "check/flight.hpp"
 #include "net/locator.hpp"
 #include "net/strand.hpp"
 #include "net/stream.hpp"
@@ -181,7 +181,7 @@ class connection_driver final : private stream::listener {
   template <class How>
   void end(detail::check& c, How&& how) {
     std::unique_lock lock(mutex_);
-    if (flight_of(c).stage == detail::check_stage::done) return;
+    if (c.flight.stage == detail::check_stage::done) return;
     how();
     // A closing store ends with its last check: this may have been the last.
     follow(std::move(lock), core_.is_closing() && needs_strand(true));

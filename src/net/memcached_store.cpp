@@ -38,7 +38,7 @@ class memcached_store final : public detail::store_backend,
   void start(detail::check& c) override {
     if (!c.further().empty()) {
       c.ec = error::joint_not_supported;
-      flight_of(c).stage = detail::check_stage::done;
+      c.flight.stage = detail::check_stage::done;
       const std::shared_ptr<void> alive = shared_from_this();
       return sink().complete(c);
     }

@@ -42,7 +42,7 @@ void pipeline::submit(check& c, time now) {
   enqueue(c);
   // All others have to wait for a reply, but this one may have time enough.
   if (!window_.is_open() && window_.room(now) > 0 &&
-      flight_of(c).deadline >= expected_answer(now)) {
+      c.flight.deadline >= expected_answer(now)) {
     window_.open();
   }
 }
@@ -51,7 +51,7 @@ void pipeline::submit(check& c, time now) {
 /// its deadline. It is not sent again, and ends with the error: sent, it would end with no_reply.
 /// Give-backs and urgent checks may be late.
 bool pipeline::comes_back_too_late(const check& c, time now) const noexcept {
-  const detail::in_flight& f = flight_of(c);
+  const detail::in_flight& f = c.flight;
   if (!c.ec || f.deadline >= now + window_.idle_answer()) return false;
   // A single check has one key: only the other keys of its call were at another node.
   const bool passes_alone = c.ec == error::slot_migrating && detail::is_single(c);
@@ -188,8 +188,8 @@ void pipeline::stage(script_call& c, time now) {
   window_.sent(c.weight(), timeout_of(c.keys.front().checks.front(), timeout_), now);
   for (call_key& key : c.keys) {
     for (check& waiting : key.checks) {
-      flight_of(waiting).stage = check_stage::sent;
-      flight_of(waiting).sent = now;
+      waiting.flight.stage = check_stage::sent;
+      waiting.flight.sent = now;
       waiting.ec = {};
     }
   }
@@ -311,7 +311,7 @@ bool pipeline::answer_error(script_call& c, const reply_view& reply, error e, ti
       end = scripts_.missing(c, now);
       for (call_key& key : c.keys) {
         finish_if(key.checks, error::script_missing, [&end](check& waiting) {
-          return !end && ++flight_of(waiting).resends > server_scripts::max_resends;
+          return !end && ++waiting.flight.resends > server_scripts::max_resends;
         });
       }
       break;

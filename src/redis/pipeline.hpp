@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "check/check_list.hpp"
+#include "check/flight.hpp"
 #include "link/admission.hpp"
 #include "link/send_window.hpp"
 #include "link/sent_calls.hpp"

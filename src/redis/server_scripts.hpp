@@ -29,7 +29,7 @@ class server_scripts {
   /// Decides whether the call, which is written now, carries the text: it is the first one on this
   /// connection, or the server had not the script when its checks were sent before.
   void prepare(script_call& c, time now) {
-    const bool is_last = flight_of(c.keys.front().checks.front()).resends == max_resends;
+    const bool is_last = c.keys.front().checks.front().flight.resends == max_resends;
     c.has_text = c.has_script() && now >= no_texts_before_ &&
                  (!known_[c.script] || is_last);
     if (c.has_text) {

@@ -9,7 +9,7 @@ using detail::check_list;
 /// True if `a` was submitted before `b`.
 bool came_before(const check& a, const check& b) noexcept {
   // The ranks may have come around.
-  return static_cast<std::int32_t>(flight_of(a).order - flight_of(b).order) < 0;
+  return static_cast<std::int32_t>(a.flight.order - b.flight.order) < 0;
 }
 
 /// Merges two lists in that order. Mostly, all of `more` come behind `all`, which may be long.
@@ -35,12 +35,12 @@ void waiting_checks::came_back(script_call& c, redirection&& why) {
   }
   check_list back;
   // Checks that came back and found no room in a write.
-  while (!line_.empty() && flight_of(line_.front()).came_back != 0) {
+  while (!line_.empty() && line_.front().flight.came_back != 0) {
     back.splice(back.end(), line_, line_.begin());
   }
   merge(again_, back);
   for (call_key& key : c.keys) {
-    for (check& one : key.checks) flight_of(one).came_back = 1;
+    for (check& one : key.checks) one.flight.came_back = 1;
     // A renewal may follow the leave of its lease: it then finds the lease gone, which is right.
     const bool urgent = !key.checks.empty() && key.checks.front().traits.is_urgent;
     (urgent ? urgent_ : back).splice((urgent ? urgent_ : back).end(), key.checks);

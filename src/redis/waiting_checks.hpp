@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "check/check_list.hpp"
+#include "check/flight.hpp"
 #include "link/admission.hpp"
 #include "redis/script/coalescer.hpp"
 #include "redis/slot_map.hpp"
@@ -31,8 +31,8 @@ class waiting_checks {
   explicit waiting_checks(bool in_cluster) : in_cluster_(in_cluster) {}
 
   void add(check& c) {
-    if (!in_cluster_) flight_of(c).order = next_order_++;
-    flight_of(c).stage = detail::check_stage::waiting;
+    if (!in_cluster_) c.flight.order = next_order_++;
+    c.flight.stage = detail::check_stage::waiting;
     (c.traits.is_urgent ? urgent_ : line_).push_back(c);
   }
   bool has_urgent() const noexcept { return !urgent_.empty(); }

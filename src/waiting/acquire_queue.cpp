@@ -56,9 +56,9 @@ void acquire_queue::arrive(check& c, const queue_rules& rules) {
       }
     } catch (const std::bad_alloc&) {
       // After an exception, nobody would own a check that the queue does not have.
-      if (flight_of(c).queued == nullptr && flight_of(c).stage != check_stage::done) {
+      if (c.flight.queued == nullptr && c.flight.stage != check_stage::done) {
         c.ec = error::store_full;
-        flight_of(c).stage = check_stage::done;
+        c.flight.stage = check_stage::done;
         out.told.push_back(c);
       }
     }
@@ -75,7 +75,7 @@ void acquire_queue::cancel(check& c, cancel_scope scope) {
   request_ptr successor;
   {
     const std::lock_guard lock(mutex_);
-    if (flight_of(c).queued == nullptr) return;  // the result is on its way to the caller
+    if (c.flight.queued == nullptr) return;  // the result is on its way to the caller
     if (!core->store->get_executor()) return;    // the context is being destroyed, and it with it
     is_at_store = is_direct(c);
     if (!is_at_store) {

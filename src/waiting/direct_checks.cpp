@@ -35,12 +35,12 @@ bool is_result(const check& c) {
 }  // namespace
 
 bool acquire_queue::is_direct(const check& c) noexcept {
-  const detail::queued_waiter* const queued = flight_of(c).queued;
+  const detail::queued_waiter* const queued = c.flight.queued;
   return queued == &at_store || queued == &at_store_if_sent || queued == &left;
 }
 
 void acquire_queue::note_total(check& c) noexcept {
-  if (flight_of(c).queued == &at_store) flight_of(c).queued = &at_store_if_sent;
+  if (c.flight.queued == &at_store) c.flight.queued = &at_store_if_sent;
 }
 
 /// True if a new check goes to the store itself: its subject has no queue, and no give-back has to
@@ -58,7 +58,7 @@ bool acquire_queue::goes_directly(check& c) {
     return false;  // arrive() tells the caller
   }
   detail::as<acquire_request>(c).arrival = next_arrival(clock_now());
-  flight_of(c).queued = &at_store;
+  c.flight.queued = &at_store;
   return true;
 }
 
@@ -78,7 +78,7 @@ bool acquire_queue::takes_in(check& c) {
     const bool is_covered = detail::as<acquire_request>(c).arrival <= last_cool_down_;
     if (!closed_ && !is_covered && (entries_.empty() || !entries_.contains(c.subject.view()))) {
       count_off(c);
-      flight_of(c).queued = nullptr;
+      c.flight.queued = nullptr;
       return false;
     }
   }
@@ -93,7 +93,7 @@ bool acquire_queue::take_in(check& c) {
   bool is_done = false;
   {
     const std::lock_guard lock(mutex_);
-    const auto cancelled = scope_of(std::exchange(flight_of(c).queued, nullptr));
+    const auto cancelled = scope_of(std::exchange(c.flight.queued, nullptr));
     const bool has_left = cancelled == cancel_scope::any;
     count_off(c);
     if (alarm_.is_stopped()) return false;  // the context is gone: no handler will run
@@ -112,7 +112,7 @@ bool acquire_queue::take_in(check& c) {
       }
     } catch (const std::bad_alloc&) {
       // Neither a waiter nor in out.told: after an exception, nobody would own the check.
-      is_done = flight_of(c).queued == nullptr && !c.line.is_linked();
+      is_done = c.flight.queued == nullptr && !c.line.is_linked();
       if (is_done) {
         c.answer = {};
         c.ec = failure ? failure : is_reserved ? error::outcome_unknown : error::store_full;
@@ -140,7 +140,7 @@ void acquire_queue::let_wait(line_entry& entry, check& c, std::optional<cancel_s
   request->take_answer_of(c);
   request->cancelled = cancelled;
   const time came{std::chrono::nanoseconds(asked.arrival)};
-  flight_of(*request).sent = std::max(came, flight_of(c).sent);
+  request->flight.sent = std::max(came, c.flight.sent);
   const time now = clock_now();
   if (cancelled == cancel_scope::any) {
     c.ec = boost::asio::error::operation_aborted;
@@ -156,10 +156,10 @@ void acquire_queue::let_wait(line_entry& entry, check& c, std::optional<cancel_s
 
 /// Makes the request that takes the place of a check whose caller leaves. Null: no memory.
 request_ptr acquire_queue::successor_of(check& c) {
-  flight_of(c).queued = &left;
+  c.flight.queued = &left;
   try {
     auto made = std::make_shared<reservation_request>(c, detail::as<acquire_request>(c).max_wait);
-    flight_of(*made).is_detached = true;
+    made->flight.is_detached = true;
     made->cancelled = cancel_scope::any;
     made->queue = this;
     made->is_started = true;

@@ -35,7 +35,7 @@ void reservation_queue::arrive(check& c, std::uint64_t arrival, time now, orders
   const auto& asked = detail::as<detail::acquire_request>(c);
   auto& w = *new waiter(c, rank(now, arrival, asked.priority, rules_.priority_aging),
                         now + asked.max_wait);
-  flight_of(c).queued = &w;
+  c.flight.queued = &w;
   try {
     if (has_room()) {
       enter(w, now, out);
@@ -43,7 +43,7 @@ void reservation_queue::arrive(check& c, std::uint64_t arrival, time now, orders
       overflow(w, now, out);
     }
   } catch (...) {  // out of memory
-    flight_of(c).queued = nullptr;
+    c.flight.queued = nullptr;
     delete &w;
     throw;
   }
@@ -55,7 +55,7 @@ void reservation_queue::arrive_answered(check& c, const request_ptr& request, st
   const auto& asked = detail::as<detail::acquire_request>(c);
   auto& w = *new waiter(c, rank(came, arrival, asked.priority, rules_.priority_aging),
                         came + asked.max_wait);
-  flight_of(c).queued = &w;
+  c.flight.queued = &w;
   w.reservation = request;
   request->owner = &w;
   request->forgotten = forgotten_;
@@ -124,7 +124,7 @@ void reservation_queue::exchange_returns() noexcept {
 }
 
 void reservation_queue::leave(check& c, cancel_scope scope, time now, orders& out) {
-  waiter& w = static_cast<waiter&>(*flight_of(c).queued);
+  waiter& w = static_cast<waiter&>(*c.flight.queued);
   if (scope == cancel_scope::only_unsent && w.reservation != nullptr) {
     // Only the store knows whether the request was sent; if not, it answers operation_aborted.
     // A request that has become a reservation was sent.
@@ -210,7 +210,7 @@ void reservation_queue::request_for(waiter& w, time now, orders& out) {
       *w.caller, max_wait_left(w.request().max_wait, w.latest, now)));
   w.reservation = out.starts.back();
   w.reservation->owner = &w;
-  flight_of(*w.reservation).sent = now;  // a store that sends notes a later time
+  w.reservation->flight.sent = now;  // a store that sends notes a later time
   w.reservation->known_cool_down = cool_down_until_;
   w.reservation->forgotten = forgotten_;
   ++pending_requests_;
@@ -317,7 +317,7 @@ void reservation_queue::keep_order(reservation_request& request, time latest, ti
     const time behind = std::min(due + (gap - gap / 4), reported + last->late_by);
     request.due_at = std::max(reported, std::min(std::max(due, behind), latest));
   }
-  request.late_by = request.due_at - reported + (now - flight_of(request).sent);
+  request.late_by = request.due_at - reported + (now - request.flight.sent);
 }
 
 void reservation_queue::take_failure(waiter& w, reservation_request& request, time now,
@@ -365,10 +365,10 @@ void reservation_queue::finish(waiter& w, orders& out) {
   if (w.by_rank.is_linked()) --waiting_count_;
   if (w.reservation != nullptr) w.reservation->owner = nullptr;
   check& c = *w.caller;
-  flight_of(c).queued = nullptr;
+  c.flight.queued = nullptr;
   // The store may read the stage of a check that it has finished (a late cancel), without the
   // queue's mutex. So the queue does not write the same value again.
-  if (flight_of(c).stage != check_stage::done) flight_of(c).stage = check_stage::done;
+  if (c.flight.stage != check_stage::done) c.flight.stage = check_stage::done;
   out.told.push_back(c);
   delete &w;
 }

@@ -55,7 +55,7 @@ void reservation_queue::request_again(reservation_request& reservation, time now
   w.by_cost.unlink();
   returns_.push_back(std::move(w.reservation));
   request_for(w, now, out);
-  flight_of(*w.reservation).replaces = true;
+  w.reservation->flight.replaces = true;
 }
 
 }  // namespace weir::waiting

@@ -14,7 +14,7 @@ using std::chrono::microseconds;
 reservation_request::reservation_request(const check& caller, microseconds longest)
     : joint_check_of(std::shared_ptr(caller.limiter), detail::acquire_like(caller, longest)) {
   timeout = caller.timeout;
-  flight_of(*this).is_internal = true;
+  flight.is_internal = true;
 }
 
 void reservation_request::take_answer_of(check& c) noexcept {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/agenda.hpp"
-#include "check/check_list.hpp"
+#include "check/flight.hpp"
 #include "waiting/waiter.hpp"
 
 namespace weir::waiting {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "check/in_flight.hpp"
+#include "check/flight.hpp"
 #include "policy/arithmetic.hpp"
 
 namespace weir::waiting {

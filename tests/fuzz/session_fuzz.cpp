@@ -80,7 +80,7 @@ struct driver {
     weir::detail::check_list held;
     for (auto& r : redirected) held.splice(held.end(), r.checks);
     core.line().take_unsent([](const weir::detail::check&) { return true; }, held);
-    held.sort([](const auto& a, const auto& b) { return flight_of(a).order < flight_of(b).order; });
+    held.sort([](const auto& a, const auto& b) { return a.flight.order < b.flight.order; });
     for (weir::detail::check& c : held) {
       if (asks) c.route.value |= weir::detail::cluster_route::asks;
     }
@@ -96,7 +96,7 @@ struct driver {
     }
   }
   void submit(fake_check& c) {
-    flight_of(c.check()).order = ++order;  // a cluster gives it
+    c.check().flight.order = ++order;  // a cluster gives it
     core.submit(c, now);
   }
   void receive(std::string_view bytes) {

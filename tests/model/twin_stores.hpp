@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "check/give_back.hpp"
-#include "check/in_flight.hpp"
+#include "check/flight.hpp"
 #include "check/store_backend.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "model/trace_clock.hpp"
@@ -152,7 +152,7 @@ struct fixture : test::limiter_fixture {
   reservation reserve(twins& t, std::int64_t cost, std::int64_t max_wait) {
     const auto question = [&](const twins::spec_ptr& spec) {
       auto c = std::make_unique<test::fake_check>(spec, subject, cost, detail::check_kind::acquire);
-      detail::flight_of(c->check()).is_internal = true;
+      c->check().flight.is_internal = true;
       detail::as<detail::acquire_request>(c->check()).max_wait = std::min(
           longest_wait, std::chrono::microseconds(max_wait));
       return c;

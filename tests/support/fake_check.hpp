@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "check/check_list.hpp"
+#include "check/flight.hpp"
 #include "check/limiter_spec.hpp"
 #include "check/store_backend.hpp"
 
@@ -143,11 +143,11 @@ class fake_check {
   error_code& ec = check().ec;
   decision& answer = check().answer;
   const detail::short_text& subject = check().subject;
-  const detail::check_stage& stage = detail::flight_of(check()).stage;
-  const std::uint32_t& position = detail::flight_of(check()).position;
-  detail::queued_waiter* const& queued = detail::flight_of(check()).queued;
-  detail::check::steady_time& deadline = detail::flight_of(check()).deadline;
-  const detail::check::steady_time& sent = detail::flight_of(check()).sent;
+  const detail::check_stage& stage = check().flight.stage;
+  const std::uint32_t& position = check().flight.position;
+  detail::queued_waiter* const& queued = check().flight.queued;
+  detail::check::steady_time& deadline = check().flight.deadline;
+  const detail::check::steady_time& sent = check().flight.sent;
 };
 
 inline bool done_with(const fake_check& c, error_code ec) {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "check/in_flight.hpp"
+#include "check/flight.hpp"
 #include "check/store_backend.hpp"
 #include "waiting/reservation_request.hpp"
 #include "weir/store.hpp"
@@ -24,7 +24,7 @@ class watched_store final : public detail::store_backend {
 
   void start(detail::check& c) override {
     // Nothing is left of these afterwards; of a line's question, the line itself keeps it.
-    const bool is_take = c.kind == detail::check_kind::record && flight_of(c).is_internal;
+    const bool is_take = c.kind == detail::check_kind::record && c.flight.is_internal;
     if (c.traits.gives_back || is_take) {
       watch_(c);
       return inner_->start(c);
@@ -44,8 +44,8 @@ class watched_store final : public detail::store_backend {
   /// The check with the store's answer: a caller of acquire() that has become a waiter has given it
   /// to its request.
   static const detail::check& request_of(const detail::check& c) {
-    if (flight_of(c).queued == nullptr) return c;
-    const auto& request = static_cast<const waiting::waiter&>(*flight_of(c).queued).reservation;
+    if (c.flight.queued == nullptr) return c;
+    const auto& request = static_cast<const waiting::waiter&>(*c.flight.queued).reservation;
     return request == nullptr ? c : *request;  // null: it failed, and is to be repeated
   }
 

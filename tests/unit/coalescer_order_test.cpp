@@ -56,7 +56,7 @@ class line_of_checks {
           .reachable = random_.one_in(2) ? start : start + 1s};
       const auto& calls = packer.pack(urgent, line_, quota, passed_over);
       for (const check& c : passed_over) {
-        waiting_.erase(flight_of(c).order);
+        waiting_.erase(c.flight.order);
         ++given_up;
       }
       passed_over.clear();
@@ -92,7 +92,7 @@ class line_of_checks {
     }
     fake_check& c = checks_.emplace_back(limiter, subject, random_.between(1, 2), kind, 0us,
                                          std::move(further));
-    auto& f = flight_of(c.check());
+    auto& f = c.check().flight;
     f.order = static_cast<std::uint32_t>(checks_.size());
     f.deadline = start + (random_.one_in(6) ? 0ms : 2000ms);
     if (random_.one_in(20)) c.check().route.value = cluster_route::alone;
@@ -101,15 +101,15 @@ class line_of_checks {
   }
 
   void note_sent(const check& c) {
-    BOOST_TEST_REQUIRE(waiting_.erase(flight_of(c).order) == 1u);
+    BOOST_TEST_REQUIRE(waiting_.erase(c.flight.order) == 1u);
     ++sent;
     const auto own = keys_of(c);
     for (const auto& [order, other] : waiting_) {
-      if (order > flight_of(c).order) break;
+      if (order > c.flight.order) break;
       for (const std::string& key : keys_of(*other)) {
         for (const std::string& k : own) {
           BOOST_TEST_REQUIRE(
-              k != key, "check " << flight_of(c).order << " of " << k << " goes before " << order);
+              k != key, "check " << c.flight.order << " of " << k << " goes before " << order);
         }
       }
     }

@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_check_that_is_due_too_soon_does_not_go_with_the_equal_one
   constexpr weir::detail::check::steady_time soon{1s}, later{2s};
   for (int i = 0; i < 5; ++i) {
     add(window, "a");
-    flight_of(checks.back().check()).deadline = i == 2 ? soon : later;
+    checks.back().check().flight.deadline = i == 2 ? soon : later;
   }
   weir::detail::check_list none, passed_over;
   const call_list& packed = packer.pack(none, line, {.reachable = later}, passed_over);
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(a_check_that_is_due_too_soon_does_not_go_with_the_equal_one
   BOOST_TEST(key.count == 4u);
   BOOST_TEST(packed.front().places == 4u);
   std::uint32_t position = 0;
-  for (const auto& c : key.checks) BOOST_TEST(flight_of(c).position == position++);
+  for (const auto& c : key.checks) BOOST_TEST(c.flight.position == position++);
   BOOST_TEST(position == 4u);
   BOOST_TEST_REQUIRE(passed_over.size() == 1u);
   BOOST_TEST(&passed_over.front() == &checks[2].check());

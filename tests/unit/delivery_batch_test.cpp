@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "check/in_flight.hpp"
+#include "check/flight.hpp"
 #include "support/run.hpp"
 
 namespace delivery_batch_test {

@@ -67,7 +67,7 @@ class held_store final : public detail::store_backend {
     end(c);
   }
   /// True if the first request is the check of a caller.
-  bool has_direct_check() const { return !flight_of(*held.at(0)).is_internal; }
+  bool has_direct_check() const { return !held.at(0)->flight.is_internal; }
 
   enum { unsent, sent, answered } state = sent;  // of what is cancelled
   std::deque<check*> held;
@@ -88,7 +88,7 @@ class held_store final : public detail::store_backend {
     end(c);
   }
   void end(check& c) {
-    flight_of(c).stage = check_stage::done;
+    c.flight.stage = check_stage::done;
     sink().complete(c);
   }
 };
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(reservations_of_calls_that_got_no_reply_in_time_go_back_the
     check& late = detail::stand_in_for(*s.held->held.front());
     late.answer.allowed = true;
     late.answer.delay = delay;
-    flight_of(late).stage = check_stage::done;
+    late.flight.stage = check_stage::done;
     done.push_back(late);
   }
   s.held->end_together(std::move(done));

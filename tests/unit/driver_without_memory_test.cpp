@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "check/check_list.hpp"
+#include "check/flight.hpp"
 #include "link/connection_life.hpp"
 #include "net/connection_driver.hpp"
 #include "net/tls.hpp"

@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(what_has_no_caller_is_sent_however_late_its_answer_comes) {
   client one(server, options);
   run(one, 3s, 10, 2);
   auto& c = checks.add(limit_3, "s0", check_kind::reset, 1, 400ms);
-  weir::detail::flight_of(c.check()).is_detached = true;
+  c.check().flight.is_detached = true;
   one.submit(c);
   run(one, 600ms, 10, 2);
   BOOST_TEST(!server.items.contains("weir:{r:s0}"));
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(what_has_no_caller_makes_nothing_behind_it_worth_sending) {
   server.watched = "weir:{r:hot}";
   run(one, 2s, 10, 2);
   auto& without = checks.add(limit_3, "hot");
-  weir::detail::flight_of(without.check()).is_detached = true;
+  without.check().flight.is_detached = true;
   one.submit(without);
   for (int ms = 0; ms < 2'000 && !server.items.contains(server.watched); ++ms) {
     one.submit(checks.add(limit_3, "s" + std::to_string(checks.size())));

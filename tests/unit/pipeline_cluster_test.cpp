@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_redirected_check_ends_like_any_other) {
   for (int i = 0; i < 3; ++i) feed("-CLUSTERDOWN The cluster is down\r\n");
   line.cancel(cancelled, weir::detail::cancel_scope::only_unsent);
   BOOST_TEST(done_with(cancelled, boost::asio::error::operation_aborted));
-  flight_of(closed.check()).deadline = now + 20s;
+  closed.check().flight.deadline = now + 20s;
   now += 11s;
   line.expire(now);
   BOOST_TEST(done_with(expires, error::cluster_down));

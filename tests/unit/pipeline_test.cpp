@@ -318,7 +318,7 @@ BOOST_AUTO_TEST_CASE(another_acquire_takes_the_place_of_one_that_was_sent) {
     fake_check& behind = f.submit("a", 1, check_kind::acquire);
     if (is_sent) f.write();
     fake_check& successor = f.checks.emplace_back(f.core, "a", 1, check_kind::acquire);
-    flight_of(successor.check()).is_detached = true;
+    successor.check().flight.is_detached = true;
     BOOST_TEST(f.line.replace(c, successor) == is_sent);
     f.line.take_done();
     BOOST_TEST(done_with(c, boost::asio::error::operation_aborted));

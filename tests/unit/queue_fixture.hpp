@@ -163,7 +163,7 @@ class queue_stage {
       detail::check& c = out.told.front();
       out.told.pop_front();
       told_.push_back(number_of(c));
-      BOOST_TEST(flight_of(c).queued == nullptr);
+      BOOST_TEST(c.flight.queued == nullptr);
     }
   }
 

@@ -21,7 +21,7 @@ BOOST_AUTO_TEST_CASE(each_waiter_makes_a_request_at_once_and_is_told_when_its_re
   for (const auto& a : s.requests) {
     BOOST_TEST((a->kind == weir::detail::check_kind::acquire && a->units == 7 &&
                 a->asked.max_wait == 20s));
-    BOOST_TEST((flight_of(*a).is_internal == true));
+    BOOST_TEST((a->flight.is_internal == true));
   }
   s.reserve_all();
   WEIR_TEST_NUMBERS(s.told(), {});

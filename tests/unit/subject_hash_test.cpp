@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(a_check_keeps_the_hash_of_its_subject) {
       "r", weir::fixed_window{.limit = 9, .window = std::chrono::seconds{10}});
   weir::test::fake_check check(core, "account-42");
   BOOST_TEST(subject_hash(check.check()) == subject_hash("account-42"));
-  BOOST_TEST(flight_of(check.check()).subject_hash == subject_hash("account-42"));
+  BOOST_TEST(check.check().flight.subject_hash == subject_hash("account-42"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

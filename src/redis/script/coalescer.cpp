@@ -93,14 +93,14 @@ settlement_terms settlement_terms_of(const detail::check& c) {
 }  // namespace
 
 inline void coalescer::join(check& c, call_key& key, script_call& call) {
-  flight_of(c).position = key.count++;
+  c.flight.position = key.count++;
   ++call.places;
   key.checks.push_back(c);
 }
 
 inline void coalescer::append(script_call& to, check& c) {
   call_key& key = to.keys.emplace_back();
-  flight_of(c).position = 0;
+  c.flight.position = 0;
   key.count = 1;
   ++to.places;
   key.checks.push_back(c);
@@ -182,14 +182,14 @@ bool coalescer::join_last(check& c, const place& last) {
 void coalescer::join_run(detail::check_list& line, check::steady_time reachable) {
   const recent last = recent_;  // a copy, which the compiler can keep in registers
   call_key& key = last.call->keys[last.key];
-  const std::uint64_t hash = flight_of(key.checks.front()).subject_hash;
+  const std::uint64_t hash = key.checks.front().flight.subject_hash;
   std::uint32_t position = key.count;
   auto end = line.begin();
   do {
-    flight_of(*end).position = position++;
-    flight_of(*end).subject_hash = hash;
+    end->flight.position = position++;
+    end->flight.subject_hash = hash;
     ++end;
-  } while (end != line.end() && flight_of(*end).deadline >= reachable && last.is_like(*end) &&
+  } while (end != line.end() && end->flight.deadline >= reachable && last.is_like(*end) &&
            last.has_subject_of(*end));
   last.call->places += position - key.count;
   key.count = position;
@@ -313,7 +313,7 @@ call_list& coalescer::pack(detail::check_list& urgent, detail::check_list& line,
   while (!line.empty() && keys_ < limit) {
     check& c = line.front();
     // A detached check has no caller, so a late answer does not matter.
-    if (flight_of(c).deadline < q.reachable && !flight_of(c).is_detached) {
+    if (c.flight.deadline < q.reachable && !c.flight.is_detached) {
       passed.splice(passed.end(), line, line.begin());
       ++count;
       continue;

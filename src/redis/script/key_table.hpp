@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "check/in_flight.hpp"
+#include "check/flight.hpp"
 
 namespace weir::redis {
 

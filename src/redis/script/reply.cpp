@@ -165,7 +165,7 @@ template <class F>
 void each_place(call_key& key, F&& next) {
   std::uint32_t place = 0;
   for (detail::check& waiting : key.checks) {
-    for (; place < flight_of(waiting).position; ++place) {
+    for (; place < waiting.flight.position; ++place) {
       decision unused;
       next(unused);
     }
@@ -298,7 +298,7 @@ bool read_joint_states(script_call& c, std::string_view text, std::vector<std::i
 void replay_reservations(const script_call& c, call_key& key, std::span<const std::int64_t> fields,
                          std::size_t width, policies::instant now) {
   for (detail::check& waiting : key.checks) {
-    const auto own = fields.subspan(flight_of(waiting).position * width, width);
+    const auto own = fields.subspan(waiting.flight.position * width, width);
     const found_states found(c.tiers, own.subspan(1));
     if (found.failure() == error{}) {
       waiting.answer = policies::reserve_at(found.tiers(), {now, own[0]}, c.max_wait);

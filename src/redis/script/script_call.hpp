@@ -8,7 +8,7 @@
 #include <span>
 
 #include "base/prefetch.hpp"
-#include "check/check_list.hpp"
+#include "check/flight.hpp"
 #include "check/limiter_spec.hpp"
 #include "policy/tier_set.hpp"
 #include "redis/script/scripts.hpp"

@@ -37,7 +37,7 @@ cluster_core::cluster_core(const redis_options& options, cluster_members::make_n
 void cluster_core::finish(check& c, error e) {
   if (e != error{}) c.ec = e;
   c.line.unlink();
-  flight_of(c).stage = check_stage::done;
+  c.flight.stage = check_stage::done;
   done_.push_back(c);
 }
 
@@ -45,7 +45,7 @@ std::shared_ptr<cluster_node> cluster_core::submit(check& c, time now) {
   const slot_number s = slot_of(c, scratch_);
   c.route = {.value = s};
   slot& at = slots_[s];
-  flight_of(c).order = at.next_order++;
+  c.flight.order = at.next_order++;
   if (closed_ && (ended_ || !c.traits.gives_back)) {
     finish(c, error::store_closed);
     return nullptr;
@@ -84,7 +84,7 @@ void cluster_core::hold_new(check& c, time now) {
   const bool fits = held_weight_ == 0 || held_weight_ + weight <= options_.max_pending ||
                     is_beyond_bound(c);
   if (!fits) return finish(c, error::overloaded);
-  flight_of(c).deadline = now + timeout_of(c, options_.timeout);
+  c.flight.deadline = now + timeout_of(c, options_.timeout);
   const slot_number s = c.route.slot();
   hold(c, time::min());
   if (slots_[s].owner == none) search_.want(now);
@@ -102,7 +102,7 @@ void cluster_core::cancel(check& c, detail::cancel_scope scope) {
   const index i = node_of(c);
   if (i == none || members_[i].link == nullptr) return;
   members_[i].link->use([&](connection_core& core, time) {
-    if (flight_of(c).stage != check_stage::done) core.cancel(c, scope);
+    if (c.flight.stage != check_stage::done) core.cancel(c, scope);
   });
 }
 
@@ -140,7 +140,7 @@ void cluster_core::leave(const check& c) {
 void cluster_core::finished(const check_list& done, time now) {
   bool silent = false;
   for (const check& c : done) {
-    if (flight_of(c).is_stand_in) continue;  // the node counts it, the cluster does not
+    if (c.flight.is_stand_in) continue;  // the node counts it, the cluster does not
     if (!c.ec) {
       if (!downs_.empty()) downs_.erase(c.route.slot());
       members_[node_of(c)].is_down = false;
@@ -169,13 +169,13 @@ cluster_core::held_slot& cluster_core::hold(slot_number s) {
 /// Puts the check among those of its slot, in the order in which they were made.
 void cluster_core::hold(check& c, time not_before) {
   if (ended_) return finish(c, error::store_closed);
-  flight_of(c).stage = check_stage::waiting;
+  c.flight.stage = check_stage::waiting;
   c.route.is_held = true;
   c.route.value &= static_cast<std::uint16_t>(~cluster_route::asks);
   held_slot& h = hold(c.route.slot());
   h.not_before = std::max(h.not_before, not_before);
   const auto is_earlier = [&c](const check& other) {
-    return static_cast<std::int32_t>(flight_of(other).order - flight_of(c).order) <= 0;
+    return static_cast<std::int32_t>(other.flight.order - c.flight.order) <= 0;
   };
   // From both ends at once: a new check belongs behind all others, and one that comes back often
   // belongs in front of thousands that were never sent.

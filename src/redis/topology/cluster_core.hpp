@@ -12,7 +12,7 @@
 #include "base/agenda.hpp"
 #include "base/hash.hpp"
 #include "base/lateness.hpp"
-#include "check/check_list.hpp"
+#include "check/flight.hpp"
 #include "check/limiter_spec.hpp"
 #include "link/deadline_wheel.hpp"
 #include "redis/topology/cluster_members.hpp"

@@ -1,4 +1,4 @@
-#include "check/in_flight.hpp"
+#include "check/flight.hpp"
 
 namespace weir::detail {
 
@@ -38,6 +38,6 @@ check::check(check_kind what, request_traits follows, std::shared_ptr<const limi
 
 check::~check() = default;
 
-std::chrono::steady_clock::time_point sent_at(const check& c) noexcept { return flight_of(c).sent; }
+std::chrono::steady_clock::time_point sent_at(const check& c) noexcept { return c.flight.sent; }
 
 }  // namespace weir::detail

@@ -1,10 +1,19 @@
 #pragma once
 
 #include <boost/intrusive/list.hpp>
+#include <cstdint>
 
-#include "check/in_flight.hpp"
+#include "base/hash.hpp"
+#include "weir/detail/check.hpp"
 
 namespace weir::detail {
+
+/// The hash of the check's own subject, computed when it is first asked for.
+inline std::uint64_t subject_hash(const check& c) noexcept {
+  const in_flight& f = c.flight;
+  if (f.subject_hash == 0) f.subject_hash = subject_hash(c.subject.view());
+  return f.subject_hash;
+}
 
 /// An intrusive list of checks. Unlinking or destroying a check removes it from its list.
 using check_list = boost::intrusive::list<
