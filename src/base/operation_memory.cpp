@@ -41,12 +41,12 @@ void permit(void*, std::size_t) noexcept {}
 #endif
 
 enum class phase : std::uint8_t { fresh, keeping, ended };
-constinit thread_local phase now = phase::fresh;
+constinit thread_local phase cache_phase = phase::fresh;
 
 /// Frees what the thread has kept when the thread ends.
-struct last_act {
-  ~last_act() {
-    now = phase::ended;
+struct thread_exit_cleanup {
+  ~thread_exit_cleanup() {
+    cache_phase = phase::ended;
     for (std::size_t steps = 0; steps < kept_blocks::sizes; ++steps) {
       while (void* const b = own().take(steps)) {
         permit(b, steps);
@@ -70,10 +70,10 @@ void* allocate_new(std::size_t size) {
 
 void free_or_begin(void* block, std::size_t size) noexcept {
   const std::size_t steps = kept_blocks::steps_of(size);
-  if (now == phase::fresh && steps < kept_blocks::sizes) {
-    thread_local last_act at_end;
+  if (cache_phase == phase::fresh && steps < kept_blocks::sizes) {
+    thread_local thread_exit_cleanup at_end;
     static_cast<void>(&at_end);
-    now = phase::keeping;
+    cache_phase = phase::keeping;
     own().room = most_kept;
   }
   if (!own().keep(block, steps)) return ::operator delete(block);

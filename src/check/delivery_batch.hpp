@@ -71,7 +71,7 @@ class delivery_batch {
     // A frame has the promise, the parameters and the variables before the operand of co_await.
     // These lines cover most of a usual frame; prefetching any other address does no harm.
     constexpr std::size_t lines_before = 9, lines = 14;
-    prefetch_lines(soon->asked_at - lines_before * cache_line, lines);
+    prefetch_lines(soon->frame_hint - lines_before * cache_line, lines);
   }
 
   /// False without memory: the caller then delivers the rest itself. The rest is shared, because a

@@ -28,7 +28,7 @@ check::check(check_kind what, request_traits follows, std::shared_ptr<const limi
              std::int64_t number) noexcept
     : kind(what),
       traits(follows),
-      asked_at(reinterpret_cast<std::uintptr_t>(&name)),
+      frame_hint(reinterpret_cast<std::uintptr_t>(&name)),
       limiter(std::move(owner)),
       timeout(deadline_from_now),
       units(number),

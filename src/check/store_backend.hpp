@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "base/roster.hpp"
-#include "check/flight.hpp"
 #include "check/completion_sink.hpp"
+#include "check/flight.hpp"
 #include "weir/detail/check.hpp"
 
 namespace weir::detail {

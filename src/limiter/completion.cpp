@@ -1,13 +1,143 @@
 #include "limiter/completion.hpp"
 
+#include <algorithm>
+#include <new>
+
+#include "base/jitter.hpp"
 #include "base/random.hpp"
 #include "check/delivery_batch.hpp"
 #include "check/delivery_queue.hpp"
-#include "limiter/conclusion.hpp"
+#include "check/store_backend.hpp"
+#include "limiter/failure_policy.hpp"
 #include "limiter/limiter_impl.hpp"
+#include "limiter/settled_ids.hpp"
 
 namespace weir::detail {
 namespace {
+
+/// True for a decision of the store that took units.
+bool took_units(const check& c) { return c.answer.allowed && c.answer.source == source::store; }
+
+void write_receipt(check& c, std::uint64_t number, std::uint64_t origin) {
+  c.answer.receipt.id = std::max<std::uint64_t>(1, number);  // 0: no receipt
+  c.answer.receipt.origin = origin;
+}
+
+/// Writes the receipt of a decision. A gate takes no units: the receipt of an enter is for its
+/// claims.
+void sign(check& c) {
+  const bool enters = c.kind == check_kind::lease;
+  const auto further = c.further();
+  if (!c.traits.signs || !took_units(c) || (enters && further.empty())) return;
+  const auto can_settle = [](const term& t) { return t.limiter->can_settle; };
+  auto cost = c.answer.receipt.costs.begin();
+  const auto room = static_cast<std::size_t>(c.answer.receipt.costs.end() - cost);
+  if ((enters ? 0 : 1) + further.size() > room || (!enters && !c.limiter->can_settle) ||
+      !std::all_of(further.begin(), further.end(), can_settle)) {
+    return;
+  }
+  if (!enters) *cost++ = c.units;
+  for (const term& t : further) *cost++ = t.units;
+  write_receipt(c, random_number(), origin_of(c));
+}
+
+/// Notes the store's answer to a record, for the next ones.
+void remember(const check& c) {
+  if (c.answer.source != source::store || !c.further().empty() || c.flight.is_internal) return;
+  const limiter_impl& own = impl_of(*c.limiter);
+  if (own.local != nullptr) own.local->heard(c.subject.view(), c.answer);
+  if (own.denials == nullptr || c.answer.allowed) return;
+  own.denials->note(c.subject.view(), c.units, c.answer, c.flight.sent);
+}
+
+/// After a reset: all limiters with the same keys share the cool-down that it ended, and each has
+/// noted it on its own.
+void forget_cool_down(const check& reset, waiting::acquire_queue& joint_waiters) {
+  const limiter_spec& own = *reset.limiter;
+  if (!own.has_cool_down) return;
+  joint_waiters.forget_joint_cool_down(reset.limiter, reset.subject.view());
+  for (const auto& one : own.store->limiters().present()) {
+    if (one->resource_id != own.resource_id || !one->has_cool_down) continue;
+    const auto& queue = impl_of(*one).queue;
+    if (queue != nullptr) queue->forget_cool_down(reset.subject.view());
+  }
+}
+
+bool may_have_run(const check& c) {
+  const bool was_sent = c.flight.sent != check::steady_time{};
+  return !c.ec || (was_sent && c.ec != condition::not_counted);
+}
+
+/// Forgets the refusals of the subjects to which this check may have given units back, and the
+/// local units and the cool-down of a subject that it has reset.
+void forget_local_answers(const check& c, waiting::acquire_queue& joint_waiters) {
+  if (!c.traits.frees_units) return;
+  for_each_limiter(c, [&](const limiter_spec& limiter, std::string_view subject) {
+    if (!limiter.answers_locally) return;
+    const limiter_impl& own = impl_of(limiter);
+    if (own.denials != nullptr) own.denials->forget(subject, std::chrono::steady_clock::now());
+    if (own.local != nullptr && resets(c) && may_have_run(c)) {
+      own.local->forget(subject);
+    }
+  });
+  if (resets(c) && !c.ec) forget_cool_down(c, joint_waiters);
+}
+
+/// A store may lose the marker of a settlement; this process does not settle the decision again.
+void remember_settlement(const check& c) {
+  const std::uint64_t id = settlement_id_of(c);
+  if (id != 0 && c.limiter->store->may_forget()) settled_ids::of_process().add(id);
+}
+
+/// What is left of a cool-down that the answer names; zero if it names none.
+std::chrono::microseconds cool_down_left(const check& c) {
+  if (c.traits.waits) return as<acquire_request>(c).cool_down_left;
+  return c.answer.cooling_down ? c.answer.retry_after : std::chrono::microseconds{0};
+}
+
+/// Tells this process's waiters of a cool-down that the answer names, and adds jitter to a refusal
+/// by it. The answer to a joint check does not say whose cool-down it is.
+void note_cool_down(check& c, waiting::acquire_queue& joint_waiters) {
+  const std::chrono::microseconds left = cool_down_left(c);
+  if (left.count() > 0 && c.further().empty()) {
+    const std::string_view subject = c.subject.view();
+    const auto& queue = impl_of(*c.limiter).queue;
+    queue->cool_down(c.limiter, subject, left);
+    joint_waiters.joint_cool_down(c.limiter, subject, left);
+  }
+  if (!c.answer.cooling_down) return;
+  // cool_down() itself is answered with the exact time.
+  if (!cools_down(c)) c.answer.retry_after += jitter(c.answer.retry_after);
+}
+
+/// Makes the caller's result out of the store's answer or error.
+void decorate(check& c, waiting::acquire_queue& joint_waiters) {
+  if (is_record(c) && !c.ec) {
+    if (c.limiter->answers_locally) remember(c);
+    if (!c.answer.cooling_down) return sign(c);
+  }
+  forget_local_answers(c, joint_waiters);
+  if (c.flight.is_detached) return;
+  // A failed take of local units: the failure policy is for checks of callers.
+  if (is_record(c) && c.flight.is_internal) return;
+  apply_failure_policy(c);
+  if (c.ec) return;
+  remember_settlement(c);
+  sign(c);
+  if (cools_down(c)) c.answer.clamped = as<cool_down_request>(c).was_clamped;
+  note_cool_down(c, joint_waiters);
+}
+
+/// Prepares the result of a check that its store has finished, other than a plain record: applies
+/// the failure policy, notes for later checks what the answer says, writes the receipt, and adds
+/// jitter to the retries in a cool-down. Without memory, the check ends with the store's own answer
+/// or error: an exception would leave the check without an owner.
+void conclude(check& c, waiting::acquire_queue& joint_waiters) {
+  try {
+    decorate(c, joint_waiters);
+  } catch (const std::bad_alloc&) {
+  }
+}
 
 /// True for the common case: an answered record of one limiter. Only its receipt is missing.
 bool is_plain(const check& c) {
@@ -24,8 +154,7 @@ inline void sign_plain(check& c, random_numbers& numbers) {
 
 /// True for the check of a caller of acquire(), which went to the store itself.
 bool is_direct(const check& c) {
-  return c.traits.waits && c.further().empty() && !c.flight.is_internal &&
-         !c.flight.is_detached;
+  return c.traits.waits && c.further().empty() && !c.flight.is_internal && !c.flight.is_detached;
 }
 /// True if such a caller has to wait: then the queue has its check.
 bool is_taken_in(check& c) { return impl_of(*c.limiter).queue->takes_in(c); }

@@ -84,16 +84,16 @@ local_fallback::local_fallback(const weir::tiers& tiers, const limiter_options& 
   ceiling_ = policies::ceiling_of(tiers_);
 }
 
-std::vector<memory::shard::place> local_fallback::places_of(std::string_view subject,
-                                                            std::int64_t cost) const {
-  std::vector<memory::shard::place> places;
+std::vector<memory::shard::tier_key> local_fallback::keys_of(std::string_view subject,
+                                                             std::int64_t cost) const {
+  std::vector<memory::shard::tier_key> keys;
   const memory::bounded_key as(subject);
   for (const policies::kernel& kernel : tiers_) {
     // One byte in front tells the tiers apart. A single tier has the bare subject.
-    std::string key(tiers_.size() > 1 ? 1 : 0, static_cast<char>(places.size()));
-    places.push_back({&kernel, key.append(as), cost});
+    std::string key(tiers_.size() > 1 ? 1 : 0, static_cast<char>(keys.size()));
+    keys.push_back({&kernel, key.append(as), cost});
   }
-  return places;
+  return keys;
 }
 
 /// `ask` makes a decision, or returns an error. The cost may exceed this process's share of the
@@ -112,16 +112,16 @@ decision local_fallback::record(std::string_view subject, std::int64_t cost) {
       return own().record(tiers_.front(), memory::bounded_key(subject), the_clock, cost, d);
     }
     return own().change_all(
-        places_of(subject, cost), the_clock,
+        keys_of(subject, cost), the_clock,
         [&](held_tiers tiers, policies::instant now) { d = policies::record_all(tiers, now); });
   });
 }
 
 decision local_fallback::fetch(std::string_view subject, std::int64_t cost) {
   return answer(cost, [&](decision& d) {
-    own().look_at(
-        places_of(subject, cost), the_clock,
-        [&](held_tiers tiers, policies::instant now) { d = policies::fetch_all(tiers, now); });
+    own().look_at(keys_of(subject, cost), the_clock, [&](held_tiers tiers, policies::instant now) {
+      d = policies::fetch_all(tiers, now);
+    });
     return error_code();
   });
 }
@@ -129,7 +129,7 @@ decision local_fallback::fetch(std::string_view subject, std::int64_t cost) {
 decision local_fallback::acquire(std::string_view subject, std::int64_t cost,
                                  std::chrono::microseconds max_wait) {
   return answer(cost, [&](decision& d) {
-    return own().change_all(places_of(subject, cost), the_clock,
+    return own().change_all(keys_of(subject, cost), the_clock,
                             [&](held_tiers tiers, policies::instant now) {
                               d = policies::reserve_all(tiers, now, max_wait.count());
                             });

@@ -33,7 +33,7 @@ class local_fallback {
   void note_refusal(std::string_view subject, std::int64_t cost);
 
  private:
-  std::vector<memory::shard::place> places_of(std::string_view subject, std::int64_t cost) const;
+  std::vector<memory::shard::tier_key> keys_of(std::string_view subject, std::int64_t cost) const;
   template <class F>
   decision answer(std::int64_t cost, F&& ask) const;
   memory::shard& own() noexcept { return subjects_.of(0); }

@@ -170,7 +170,7 @@ class admission {
   void end_late(check& c);
   /// True if `late` is so long that round trips must not be judged by it. Timers of a busy process
   /// are often some milliseconds late; then its replies are read late, too, and that is the truth.
-  bool stood_still(time::duration late) const noexcept { return 8 * late >= timeout_; }
+  bool process_was_suspended(time::duration late) const noexcept { return 8 * late >= timeout_; }
   /// Takes the time in which the process stood still out of a call's round trip, once: its reply
   /// may have come meanwhile. The timer may have been set a while ahead, so it is twice `late`.
   template <class Call>

@@ -119,7 +119,7 @@ void pipeline::submit(check& c, std::string_view key, time now) {
 }
 
 void pipeline::expire(time now, time::duration late) {
-  if (stood_still(late)) {
+  if (process_was_suspended(late)) {
     for (call& c : calls_) take_out(c, now, late);
   }
   expire_checks(now, calls_.empty() && !calls_.is_writing(), late);

@@ -96,19 +96,19 @@ class memory_store final : public detail::store_backend, public detail::shutdown
   [[gnu::noinline]] void answer_other(detail::check& c, memory::shard& home) {
     // The kernel that starts a cool-down; the limiter's own only reads it.
     const policies::kernel cool_down = detail::kernel_for(c, c.limiter->tiers.back());
-    thread_local std::vector<memory::shard::place> places;
+    thread_local std::vector<memory::shard::tier_key> keys;
     std::size_t count = 0;
     detail::for_each_tier(c, [&](const detail::limiter_spec& limiter, std::string_view subject,
                                  std::int64_t number, std::size_t tier) {
-      if (places.size() == count) places.emplace_back();
-      memory::shard::place& p = places[count++];
+      if (keys.size() == count) keys.emplace_back();
+      memory::shard::tier_key& p = keys[count++];
       p.kernel = cools_down(c) ? &cool_down : &limiter.tiers[tier];
       p.key.clear();
       limiter.append_key(p.key, subject, tier);
       memory::bound(p.key);
       p.cost = number;
     });
-    const std::span<const memory::shard::place> asked(places.data(), count);
+    const std::span<const memory::shard::tier_key> asked(keys.data(), count);
     const auto apply = [&c](auto... with) { detail::apply(c, with...); };
     if (resets(c)) return home.reset(asked);
     // This store does all it is told at once: no give-back is repeated, and needs a marker.

@@ -82,7 +82,7 @@ class shard {
   }
 
   /// One key of a check that has several.
-  struct place {
+  struct tier_key {
     const policies::kernel* kernel;
     std::string key;
     policies::units cost;
@@ -97,7 +97,7 @@ class shard {
   /// As change_all(), with f(tiers, now, is_first), where is_first is true once per id. Returns
   /// error::settlements_full, without a call of f, if there is no room for the marker.
   template <class Clock, class F>
-  error_code settle_all(std::span<const place> places, const Clock& clock, const settlement& what,
+  error_code settle_all(std::span<const tier_key> keys, const Clock& clock, const settlement& what,
                         F&& f) {
     const std::lock_guard lock(mutex_);
     const policies::instant now = clock();
@@ -109,59 +109,59 @@ class shard {
       f(tiers, now, is_first);
     };
     try {
-      const error_code ec = change_at(now, places, settle);
+      const error_code ec = change_at(now, keys, settle);
       if (ec && is_first) settled_.erase(what.id);
       if (is_first) tidy_after(weight_of_new, now);
       return ec;
     } catch (...) {
       // If nothing was settled, the caller may repeat it. Several tiers may be settled in part.
-      if (is_first && (!has_begun || places.size() == 1)) settled_.erase(what.id);
+      if (is_first && (!has_begun || keys.size() == 1)) settled_.erase(what.id);
       throw;
     }
   }
 
-  void reset(std::span<const place> places) {
+  void reset(std::span<const tier_key> keys) {
     const std::lock_guard lock(mutex_);
-    for (const place& p : places) erase(p.key);
+    for (const tier_key& p : keys) erase(p.key);
   }
 
   /// Calls f(tiers, now), which must not change the states.
   template <class Clock, class F>
-  void look_at(std::span<const place> places, const Clock& clock, F&& f) {
+  void look_at(std::span<const tier_key> keys, const Clock& clock, F&& f) {
     const std::lock_guard lock(mutex_);
     const policies::instant now = clock();
     std::array<policies::any_state, policies::max_tiers> rooms;
     std::array<tier, policies::max_tiers> tiers;
     subject_state none;
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      const place& p = places[i];
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const tier_key& p = keys[i];
       subject* const found = find(p.key, hash_of(p.key));
       // A reference, because copying a long log would be slow.
       subject_state& state = found != nullptr ? found->state : none;
       tiers[i] = {p.kernel, &state.open(rooms[i], *p.kernel), p.cost};
     }
-    f(std::span<const tier>(tiers.data(), places.size()), now);
+    f(std::span<const tier>(tiers.data(), keys.size()), now);
     tidy_after(1, now);
   }
 
   /// Calls f(tiers, now).
   template <class Clock, class F>
-  error_code change_all(std::span<const place> places, const Clock& clock, F&& f) {
+  error_code change_all(std::span<const tier_key> keys, const Clock& clock, F&& f) {
     const std::lock_guard lock(mutex_);
-    return change_at(clock(), places, f);
+    return change_at(clock(), keys, f);
   }
 
  private:
   /// The lock is held. Opens the states, calls f(tiers, now), and puts the states back.
   template <class F>
-  error_code change_at(policies::instant now, std::span<const place> places, F&& f) {
+  error_code change_at(policies::instant now, std::span<const tier_key> keys, F&& f) {
     std::array<std::uint32_t, policies::max_tiers> hashes;
-    for (std::size_t i = 0; i < places.size(); ++i) hashes[i] = hash_of(places[i].key);
+    for (std::size_t i = 0; i < keys.size(); ++i) hashes[i] = hash_of(keys[i].key);
     std::array<subject*, policies::max_tiers> found;
     const auto missing = [&] {
       std::size_t count = 0;
-      for (std::size_t i = 0; i < places.size(); ++i) {
-        found[i] = find(places[i].key, hashes[i]);
+      for (std::size_t i = 0; i < keys.size(); ++i) {
+        found[i] = find(keys[i].key, hashes[i]);
         count += found[i] == nullptr ? 1 : 0;
       }
       return count;
@@ -173,9 +173,9 @@ class shard {
       make_room(now, wanted);
       if (subjects_.size() + missing() > max_) return error::store_full;
     }
-    for (std::size_t i = 0; wanted > 0 && i < places.size(); ++i) {
+    for (std::size_t i = 0; wanted > 0 && i < keys.size(); ++i) {
       // An earlier place may have added this key: limiters of one subject share a cool-down.
-      if (find(places[i].key, hashes[i]) == nullptr) add(places[i].key, hashes[i]);
+      if (find(keys[i].key, hashes[i]) == nullptr) add(keys[i].key, hashes[i]);
     }
     if (wanted > 0) missing();  // adding has moved others
     const auto first_of = [&](std::size_t i) {
@@ -183,22 +183,22 @@ class shard {
     };
     std::array<policies::any_state, policies::max_tiers> rooms;
     std::array<tier, policies::max_tiers> tiers;
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      const place& p = places[i];
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const tier_key& p = keys[i];
       const std::size_t first = first_of(i);
       policies::any_state* const state = first < i ? tiers[first].state
                                                    : &found[i]->state.open(rooms[i], *p.kernel);
       tiers[i] = {p.kernel, state, p.cost};
     }
-    f(std::span<const tier>(tiers.data(), places.size()), now);
-    for (std::size_t i = 0; i < places.size(); ++i) {
+    f(std::span<const tier>(tiers.data(), keys.size()), now);
+    for (std::size_t i = 0; i < keys.size(); ++i) {
       std::visit(
           [&](const auto& k) {
             note_end(*found[i], k, policies::state_for(k, *tiers[i].state), now);
           },
-          *places[i].kernel);
+          *keys[i].kernel);
     }
-    for (std::size_t i = 0; i < places.size(); ++i) {
+    for (std::size_t i = 0; i < keys.size(); ++i) {
       if (first_of(i) == i) found[i]->state.put(*tiers[i].state);
     }
     tidy_after(1 + weight_of_new * static_cast<std::int32_t>(wanted), now);

@@ -201,7 +201,7 @@ void cluster_session::node_finished(check_list&& done) {
 void cluster_session::node_has_news(index i, const redis::cluster_node& link) {
   std::unique_lock lock(mutex_);
   if (context_gone_) return;
-  core_.hear(i, link, current_time());
+  core_.on_node_event(i, link, current_time());
   follow(lock);
 }
 

@@ -24,9 +24,9 @@ namespace weir::policies {
 /// reservation, and when it was written: a clock behind that time is read as that time. Entries
 /// that are in the window now are kept, though they will have left it by the last turn.
 ///
-/// What is given back leaves the log, if the entry has at most 128 newer ones. If that empties the newest entry, the entry before becomes
-/// the last (with a resolution, with its step's end as turn), and the state keeps the time that had
-/// passed by then.
+/// What is given back leaves the log, if the entry has at most 128 newer ones. If that empties the
+/// newest entry, the entry before becomes the last (with a resolution, with its step's end as
+/// turn), and the state keeps the time that had passed by then.
 ///
 /// With count_refused, an entry weighs at most the limit, and entries are dropped if the newer ones
 /// alone fill the limit: a flood cannot grow the log, and `used` stays below twice the limit.

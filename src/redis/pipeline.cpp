@@ -41,8 +41,7 @@ void pipeline::submit(check& c, time now) {
   if (e != error{}) return finish(c, e);
   enqueue(c);
   // All others have to wait for a reply, but this one may have time enough.
-  if (!window_.is_open() && window_.room(now) > 0 &&
-      c.flight.deadline >= expected_answer(now)) {
+  if (!window_.is_open() && window_.room(now) > 0 && c.flight.deadline >= expected_answer(now)) {
     window_.open();
   }
 }
@@ -59,7 +58,7 @@ bool pipeline::comes_back_too_late(const check& c, time now) const noexcept {
 }
 
 void pipeline::expire(time now, time::duration late) {
-  if (stood_still(late)) {
+  if (process_was_suspended(late)) {
     for (script_call& c : calls_) take_out(c, now, late);
   }
   expire_checks(now, calls_.empty() && !calls_.is_writing(), late);

@@ -30,8 +30,7 @@ class server_scripts {
   /// connection, or the server had not the script when its checks were sent before.
   void prepare(script_call& c, time now) {
     const bool is_last = c.keys.front().checks.front().flight.resends == max_resends;
-    c.has_text = c.has_script() && now >= no_texts_before_ &&
-                 (!known_[c.script] || is_last);
+    c.has_text = c.has_script() && now >= no_texts_before_ && (!known_[c.script] || is_last);
     if (c.has_text) {
       ++texts_[c.script];
       known_.set(c.script);

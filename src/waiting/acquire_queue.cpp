@@ -75,8 +75,8 @@ void acquire_queue::cancel(check& c, cancel_scope scope) {
   request_ptr successor;
   {
     const std::lock_guard lock(mutex_);
-    if (c.flight.queued == nullptr) return;  // the result is on its way to the caller
-    if (!core->store->get_executor()) return;    // the context is being destroyed, and it with it
+    if (c.flight.queued == nullptr) return;    // the result is on its way to the caller
+    if (!core->store->get_executor()) return;  // the context is being destroyed, and it with it
     is_at_store = is_direct(c);
     if (!is_at_store) {
       line_entry& entry = known_entry_of(c);

@@ -47,7 +47,7 @@ void reservation_queue::arrive(check& c, std::uint64_t arrival, time now, orders
     delete &w;
     throw;
   }
-  conclude(now, out);
+  settle_event(now, out);
 }
 
 void reservation_queue::arrive_answered(check& c, const request_ptr& request, std::uint64_t arrival,
@@ -66,7 +66,7 @@ void reservation_queue::arrive_answered(check& c, const request_ptr& request, st
 
 void reservation_queue::overflow(waiter& w, time now, orders& out) {
   const bool drops = rules_.overflow == on_overflow::drop_lowest_priority && !waiting_.empty() &&
-                     w.goes < waiting_.rbegin()->goes;
+                     w.order < waiting_.rbegin()->order;
   if (!drops) return tell(w, error::overloaded, out);
   waiter& last = *waiting_.rbegin();
   withdraw(last, out);
@@ -89,7 +89,7 @@ void reservation_queue::let_in(waiter& w) noexcept {
 /// Then gives reservations back: at once if a request is to be started, which must reach the store
 /// after them; else when no answer is due, because the store takes a reservation back whole only if
 /// none stands behind it, and a cancelled request may still become one.
-void reservation_queue::conclude(time now, orders& out) {
+void reservation_queue::settle_event(time now, orders& out) {
   do {
     complete_due(now, out);
     if (unstarted_requests_ == 0 && has_answers_due()) return;
@@ -133,13 +133,13 @@ void reservation_queue::leave(check& c, cancel_scope scope, time now, orders& ou
   }
   withdraw(w, out);
   tell(w, boost::asio::error::operation_aborted, out);
-  conclude(now, out);
+  settle_event(now, out);
 }
 
 void reservation_queue::answered(reservation_request& request, time now, orders& out) {
   --pending_requests_;
   take_answer(request, now, out);
-  conclude(now, out);
+  settle_event(now, out);
 }
 
 void reservation_queue::on_time(time now, orders& out) {
@@ -148,7 +148,7 @@ void reservation_queue::on_time(time now, orders& out) {
     to_repeat_.pop_front();
     reserve_for(w, now, out);
   }
-  conclude(now, out);
+  settle_event(now, out);
 }
 
 void reservation_queue::close(orders& out) {

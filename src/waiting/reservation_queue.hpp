@@ -90,7 +90,7 @@ class reservation_queue final {
   void let_in(waiter& w) noexcept;
   void enter(waiter& w, time now, orders& out);
   void overflow(waiter& w, time now, orders& out);
-  void conclude(time now, orders& out);
+  void settle_event(time now, orders& out);
   void exchange_returns() noexcept;
   void reserve_for(waiter& w, time now, orders& out);
   bool take_return(waiter& w, time now) noexcept;

@@ -10,7 +10,7 @@ namespace weir::waiting {
 void reservation_queue::cool_down(time until, time now, orders& out) {
   cool_down_until_ = std::max(cool_down_until_, until);
   postpone(now, out);
-  conclude(now, out);
+  settle_event(now, out);
 }
 
 /// Gives the reservations inside the cool-down back and makes requests for others: the store knows

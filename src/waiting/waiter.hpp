@@ -39,7 +39,7 @@ struct waiter : detail::queued_waiter {
   using time = detail::check::steady_time;
 
   waiter(detail::check& c, const rank& r, time until) noexcept
-      : caller(&c), goes(r), latest(until) {}
+      : caller(&c), order(r), latest(until) {}
 
   const detail::acquire_request& request() const noexcept {
     return detail::as<detail::acquire_request>(*caller);
@@ -47,7 +47,7 @@ struct waiter : detail::queued_waiter {
   std::int64_t cost() const noexcept { return caller->units; }
 
   detail::check* caller;
-  rank goes;
+  rank order;
   time latest;                                       // the end of its max_wait
   time reserved_at = time::min();                    // when it got its reservation; min(): never
   time repeat_at{};                                  // after a failed request: when to repeat it
@@ -60,12 +60,12 @@ struct waiter : detail::queued_waiter {
 namespace order {
 
 struct of_rank {
-  bool operator()(const waiter& a, const waiter& b) const noexcept { return a.goes < b.goes; }
+  bool operator()(const waiter& a, const waiter& b) const noexcept { return a.order < b.order; }
 };
 /// By cost, then by rank. Also compares with a bare cost.
 struct of_cost {
   bool operator()(const waiter& a, const waiter& b) const noexcept {
-    return a.cost() != b.cost() ? a.cost() < b.cost() : a.goes < b.goes;
+    return a.cost() != b.cost() ? a.cost() < b.cost() : a.order < b.order;
   }
   bool operator()(const waiter& a, std::int64_t cost) const noexcept { return a.cost() < cost; }
   bool operator()(std::int64_t cost, const waiter& a) const noexcept { return cost < a.cost(); }

@@ -1,6 +1,6 @@
-// Logs of hundreds of entries out of which requests are taken back, anywhere: the kernel in C++, the
-// script in a real server and a plain list of what is kept agree, and what was given back takes no
-// room. A request with more than 128 newer entries stays.
+// Logs of hundreds of entries out of which requests are taken back, anywhere: the kernel in C++,
+// the script in a real server and a plain list of what is kept agree, and what was given back takes
+// no room. A request with more than 128 newer entries stays.
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

@@ -50,8 +50,8 @@ std::int64_t passed_in(const policy& p, std::chrono::microseconds time,
 
 BOOST_AUTO_TEST_SUITE(settled_use_suite)
 
-// Callers come steadily, a little more of them than the log bears: 10,000 requests come between each
-// one and its refund, but in few steps.
+// Callers come steadily, a little more of them than the log bears: 10,000 requests come between
+// each one and its refund, but in few steps.
 BOOST_AUTO_TEST_CASE(a_log_is_used_to_what_the_requests_under_way_leave) {
   constexpr std::int64_t a_second = 220, between = 1'000'000 / (a_second + 10);
   constexpr std::int64_t after = 50'000'000;

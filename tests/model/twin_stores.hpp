@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "check/give_back.hpp"
 #include "check/flight.hpp"
+#include "check/give_back.hpp"
 #include "check/store_backend.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "model/trace_clock.hpp"

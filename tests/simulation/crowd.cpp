@@ -140,7 +140,7 @@ waiter& crowd::next_waiter(bool some_leave) {
   const std::size_t number = all_.size();
   waiter& w = all_.emplace_back(arrivals_.next(some_leave));
   w.number = number;
-  w.asked_at = now();
+  w.frame_hint = now();
   w.leave = std::make_unique<boost::asio::cancellation_signal>();
   ++waiting_;
   return w;

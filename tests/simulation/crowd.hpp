@@ -42,7 +42,7 @@ struct waiter {
   std::optional<std::int64_t> leaves_after;  // if it has no answer by then
   std::size_t process = 0, connection = 0;
 
-  std::int64_t asked_at = 0;  // simulated time, as the next
+  std::int64_t frame_hint = 0;  // simulated time, as the next
   std::int64_t answered_at = 0;
   int answers = 0;
   error_code ec;

@@ -104,7 +104,7 @@ class simulated_fleet : simulation::crowd {
         w.leave.reset();
         --waiting_;
         ++dead_[w.subject];
-      } else if (w.ec && w.asked_at + longest_way > simulation::now()) {
+      } else if (w.ec && w.frame_hint + longest_way > simulation::now()) {
         // The caller has left. Its answer may be on its way: no process gives that reservation back
         ++dead_[w.subject];
       }
@@ -215,7 +215,7 @@ class simulated_fleet : simulation::crowd {
     }
     for (const waiter& w : all_) {
       if (w.subject != subject) continue;
-      events.emplace(w.connection, w.asked_at);
+      events.emplace(w.connection, w.frame_hint);
       if (w.ec) events.emplace(w.connection, w.answered_at);
     }
     return events;

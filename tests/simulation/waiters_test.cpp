@@ -138,13 +138,13 @@ class simulated_run : simulation::crowd {
     require(w.answers == 1, "somebody was not answered once");
     require(!w.ec || w.ec == asio::error::operation_aborted, "an error");
     if (w.ec) return;
-    require(w.said.decided_at.time_since_epoch().count() == w.asked_at + ahead,
+    require(w.said.decided_at.time_since_epoch().count() == w.frame_hint + ahead,
             "a time of another clock");
     if (w.said.allowed) {
       require(w.answered_at + ahead == w.turn(), "woken at another time than its turn");
       require(w.said.delay.count() <= w.max_wait, "made to wait for too long");
     } else {
-      require(w.answered_at == w.asked_at, "refused too late");
+      require(w.answered_at == w.frame_hint, "refused too late");
     }
   }
 

@@ -108,8 +108,8 @@ class line_of_checks {
       if (order > c.flight.order) break;
       for (const std::string& key : keys_of(*other)) {
         for (const std::string& k : own) {
-          BOOST_TEST_REQUIRE(
-              k != key, "check " << c.flight.order << " of " << k << " goes before " << order);
+          BOOST_TEST_REQUIRE(k != key,
+                             "check " << c.flight.order << " of " << k << " goes before " << order);
         }
       }
     }

@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(a_check_that_is_due_too_soon_does_not_go_with_the_equal_one
   BOOST_TEST_REQUIRE(packed.size() == 1u);
   const auto& key = packed.front().keys.front();
   BOOST_TEST(key.count == 4u);
-  BOOST_TEST(packed.front().places == 4u);
+  BOOST_TEST(packed.front().check_count == 4u);
   std::uint32_t position = 0;
   for (const auto& c : key.checks) BOOST_TEST(c.flight.position == position++);
   BOOST_TEST(position == 4u);
@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(equal_reservations_are_work_each_and_count_in_the_quota) {
     weir::detail::check_list urgent, passed_over;
     std::size_t turns = 0;
     for (const script_call& c : packer.pack(urgent, line, {.keys = quota}, passed_over))
-      turns += c.places;
+      turns += c.check_count;
     return turns;
   };
   for (int i = 0; i < 1000; ++i) add(bucket, "hot", check_kind::acquire);
@@ -305,7 +305,7 @@ BOOST_AUTO_TEST_CASE(equal_checks_of_two_leaky_buckets_have_small_calls) {
   const core_ptr one = weir::test::make_core("o", queue), other = weir::test::make_core("p", queue);
   const auto sizes = [&] {
     std::vector<std::size_t> out;
-    for (const script_call& c : packer.pack(line)) out.push_back(c.places);
+    for (const script_call& c : packer.pack(line)) out.push_back(c.check_count);
     return out;
   };
   using list = std::vector<std::size_t>;
@@ -331,7 +331,7 @@ BOOST_AUTO_TEST_CASE(the_rest_of_a_quota_does_not_make_a_small_call) {
     weir::detail::check_list urgent, passed_over;
     std::vector<std::size_t> out;
     for (const script_call& c : packer.pack(urgent, line, {.keys = quota}, passed_over)) {
-      out.push_back(c.places);
+      out.push_back(c.check_count);
     }
     line.clear();
     return out;

@@ -40,24 +40,24 @@ BOOST_AUTO_TEST_CASE(holds_what_a_map_holds_and_forgets_each_write) {
     }
     for (int write = 0; write < 40; ++write) {
       table.clear();
-      std::map<std::pair<std::uint64_t, std::string>, key_table::place> known;
+      std::map<std::pair<std::uint64_t, std::string>, key_table::call_slot> known;
       const std::int64_t steps = write == 0 ? 5 : random.between(1, write < 20 ? 100 : 1500);
       for (std::int64_t step = 0; step < steps; ++step) {
         const auto resource = static_cast<std::uint64_t>(random.between(0, 2));
         const std::string& subject = subjects[static_cast<std::size_t>(random.between(0, 399))];
         const key_table::id id = id_of(resource, subject, collides);
         const auto found = known.find({resource, subject});
-        const key_table::place* const seen = table.find(id);
+        const key_table::call_slot* const seen = table.find(id);
         BOOST_REQUIRE((seen != nullptr) == (found != known.end()));
         if (seen != nullptr) BOOST_REQUIRE((*seen == found->second));
-        key_table::place& here = table.at(id);
+        key_table::call_slot& here = table.at(id);
         BOOST_REQUIRE((here.call == nullptr) == (found == known.end()));
         here = {&calls[static_cast<std::size_t>(random.between(0, 3))],
                 static_cast<std::size_t>(step)};
         known[{resource, subject}] = here;
       }
       for (const auto& [key, place] : known) {
-        const key_table::place* const seen = table.find(id_of(key.first, key.second, collides));
+        const key_table::call_slot* const seen = table.find(id_of(key.first, key.second, collides));
         BOOST_REQUIRE(seen != nullptr);
         BOOST_REQUIRE((*seen == place));
       }

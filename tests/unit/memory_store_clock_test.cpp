@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_leaves_a_state_far_ahead_does_not_keep_the_stor
         WEIR_TEST_ERROR(s.record(writer, "a", clock, 1, d), error_code());
         WEIR_TEST_ERROR(s.record(once, "b", clock, 1, d), error_code());
         now -= 48 * 3600 * second;
-        const memory::shard::place places[] = {{&later, "a", 2}, {&once, "b", 1}};
+        const memory::shard::tier_key places[] = {{&later, "a", 2}, {&once, "b", 1}};
         if (is_settled) {
           const auto settle = [](auto tiers, policies::instant at) {
             policies::settle_all(tiers, at, {});

@@ -81,14 +81,14 @@ BOOST_AUTO_TEST_CASE(a_full_line_turns_no_give_back_away) {
   for (const char* s : {"a", "b"}) f.submit(s);
   for (returned_reservation& t : turns) {
     f.line.submit(*t, f.now);
-    BOOST_TEST((t->flight.stage == check_stage::waiting));
+    BOOST_TEST(((*t).flight.stage == check_stage::waiting));
   }
   BOOST_TEST(done_with(f.submit("c"), error::overloaded));
   f.line.take_done();
   f.line.connected();
   BOOST_TEST(count_of(f.write(), "{r:turn}") >= 2u);
   f.answer_all();
-  for (returned_reservation& t : turns) BOOST_TEST((t->flight.stage == check_stage::done));
+  for (returned_reservation& t : turns) BOOST_TEST(((*t).flight.stage == check_stage::done));
 }
 
 // Its deadline is about as near as its turn: where answers are slow, it was passed over as too late
@@ -107,9 +107,9 @@ BOOST_AUTO_TEST_CASE(a_give_back_is_sent_however_late_its_answer_will_be) {
   const std::string out = f.write();
   BOOST_TEST(count_of(out, "{r:hasty") == 0u);
   BOOST_TEST(count_of(out, "{r:turn}") >= 1u);
-  BOOST_TEST((turn->flight.stage == check_stage::sent));
+  BOOST_TEST(((*turn).flight.stage == check_stage::sent));
   f.answer_all();
-  BOOST_TEST((turn->flight.stage == check_stage::done));
+  BOOST_TEST(((*turn).flight.stage == check_stage::done));
   // One that can wait goes out when the slow server has room for it.
   BOOST_TEST(count_of(out + f.write(), "{r:patient}") == 1u);
 }
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(a_closing_connection_does_not_wait_for_a_pause_between_keys
   BOOST_TEST(f.write().empty());  // the pause
   f.line.close();
   BOOST_TEST(count_of(f.write(), "{r:turn}") >= 1u);
-  BOOST_TEST((turn->flight.stage == check_stage::sent));
+  BOOST_TEST(((*turn).flight.stage == check_stage::sent));
   f.answer_all();
 }
 
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_give_back_waits_while_the_circuit_is_open) {
   BOOST_TEST(done_with(f.submit("a"), error::circuit_open));
   f.line.take_done();
   f.line.submit(*turn, f.now);
-  BOOST_TEST((turn->flight.stage == check_stage::waiting));
+  BOOST_TEST(((*turn).flight.stage == check_stage::waiting));
   f.line.connected();
   BOOST_TEST(count_of(f.write(), "{r:turn}") >= 1u);
   f.answer_all();
@@ -164,13 +164,13 @@ BOOST_AUTO_TEST_CASE(a_give_back_waits_while_the_server_refuses_the_store) {
     BOOST_TEST(done_with(waiting, why));
     BOOST_TEST(done_with(f.submit("a"), why));
     for (returned_reservation& t : turns) {
-      BOOST_TEST((t->flight.stage == check_stage::waiting));
+      BOOST_TEST(((*t).flight.stage == check_stage::waiting));
     }
     f.line.take_done();
     f.line.connected();
     BOOST_TEST(count_of(f.write(), "{r:turn}") >= 2u);
     f.answer_all();
-    for (returned_reservation& t : turns) BOOST_TEST((t->flight.stage == check_stage::done));
+    for (returned_reservation& t : turns) BOOST_TEST(((*t).flight.stage == check_stage::done));
   }
 }
 
@@ -181,11 +181,11 @@ BOOST_AUTO_TEST_CASE(a_give_back_that_no_server_takes_ends) {
   f.line.refused(error::authentication_failed);
   f.line.submit(*late, f.now);
   f.line.expire(f.now += 1s);
-  BOOST_TEST((late->flight.stage == check_stage::done));
+  BOOST_TEST(((*late).flight.stage == check_stage::done));
   f.line.submit(*closed, f.now);
   f.line.close();
   f.line.refused(error::authentication_failed);
-  BOOST_TEST((closed->flight.stage == check_stage::done));
+  BOOST_TEST(((*closed).flight.stage == check_stage::done));
   f.line.take_done().clear();
 }
 

@@ -141,7 +141,7 @@ class simulated_cluster {
     }
     if (a.close) l.closing = true;
     take_done(l);
-    if (l.core.has_news()) core.hear(l.index, l, now);
+    if (l.core.has_news()) core.on_node_event(l.index, l, now);
     collect(core.take_done());
   }
 

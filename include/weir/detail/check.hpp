@@ -127,7 +127,7 @@ class WEIR_EXPORT check {
 
   // The address of the caller's arguments, which may be gone. If the caller is a coroutine that
   // awaits the call, they stand in its frame.
-  const std::uintptr_t asked_at;
+  const std::uintptr_t frame_hint;
 
  protected:
   std::vector<term>* further_ = nullptr;  // in the derived joint_check_of

@@ -37,7 +37,7 @@ class call_size {
 
   /// The most checks in the call, if the script runs each of them on its own, also equal ones; else
   /// no bound.
-  static std::size_t most_places(const script_call& c) noexcept {
+  static std::size_t most_checks(const script_call& c) noexcept {
     if (!c.traits.waits && (!c.is_record() || c.tiers.size() == 1)) {
       return script_call::unbounded;
     }

@@ -51,7 +51,7 @@ std::int64_t max_wait_of(const check& c) {
 }
 
 /// True if the checks make equal requests in their own limiters.
-bool same_request(const check& a, const check& b) {
+bool same_units(const check& a, const check& b) {
   return a.units == b.units && max_wait_of(a) == max_wait_of(b);
 }
 
@@ -66,7 +66,7 @@ std::size_t hash_of_further(const check& c) {
 }
 
 /// True if two joint checks of one limiter have the same further limiters and costs.
-bool alike(const check& a, const check& b) {
+bool same_further(const check& a, const check& b) {
   return std::ranges::equal(a.further(), b.further(),
                             [](const detail::term& x, const detail::term& y) {
                               return x.limiter == y.limiter && x.units == y.units;
@@ -94,7 +94,7 @@ settlement_terms settlement_terms_of(const detail::check& c) {
 
 inline void coalescer::join(check& c, call_key& key, script_call& call) {
   c.flight.position = key.count++;
-  ++call.places;
+  ++call.check_count;
   key.checks.push_back(c);
 }
 
@@ -102,7 +102,7 @@ inline void coalescer::append(script_call& to, check& c) {
   call_key& key = to.keys.emplace_back();
   c.flight.position = 0;
   key.count = 1;
-  ++to.places;
+  ++to.check_count;
   key.checks.push_back(c);
   keys_ += to.tiers.size();
 }
@@ -126,7 +126,7 @@ script_call& coalescer::open_call(const check& c) {
   });
   if (opened.has_script()) opened.script = script_of(opened);
   opened.most_keys = size_.most_keys(opened);
-  opened.most_places = call_size::most_places(opened);
+  opened.most_checks = call_size::most_checks(opened);
   if (settles(c)) {
     opened.settling = std::make_unique<const settlement_terms>(settlement_terms_of(c));
   }
@@ -134,11 +134,11 @@ script_call& coalescer::open_call(const check& c) {
 }
 
 inline bool coalescer::has_room(const script_call& c) noexcept {
-  return (c.keys.size() + 1) * c.tiers.size() <= c.most_keys && c.places < c.most_places;
+  return (c.keys.size() + 1) * c.tiers.size() <= c.most_keys && c.check_count < c.most_checks;
 }
 
 /// True if the last check and this one are records of one limiter and cost.
-inline bool coalescer::recent::is_like(const check& c) const noexcept {
+inline bool coalescer::recent::same_request(const check& c) const noexcept {
   return call != nullptr && is_record(c) && c.further().empty() && limiter == c.limiter.get() &&
          route == c.route.value && units == c.units;
 }
@@ -156,24 +156,24 @@ script_call& coalescer::call_for(const check& c, std::size_t not_before) {
                        hash_of_further(c), max_wait_of(c), c.route.value};
   script_call*& open = open_.try_emplace(group, nullptr).first->second;
   const bool takes_it = open != nullptr && open->number >= not_before && has_room(*open) &&
-                        alike(open->keys.front().checks.front(), c);
+                        same_further(open->keys.front().checks.front(), c);
   if (!takes_it) open = &open_call(c);
   return *open;
 }
 
 /// Adds the check to the last call on its keys, if the check there is equal. True if it did.
-bool coalescer::join_last(check& c, const place& last) {
+bool coalescer::join_last(check& c, const call_slot& last) {
   script_call& before = *last.call;
   call_key& key = before.keys[last.key];
   const check& other = key.checks.front();
-  if (before.kind != c.kind || !same_request(other, c) || !merges(c) ||
-      before.places >= before.most_places || other.limiter != c.limiter || !alike(other, c) ||
-      !same_subjects(other, c)) {
+  if (before.kind != c.kind || !same_units(other, c) || !merges(c) ||
+      before.check_count >= before.most_checks || other.limiter != c.limiter ||
+      !same_further(other, c) || !same_subjects(other, c)) {
     return false;
   }
   join(c, key, before);
   // See script_call::weight().
-  if (before.most_places != call_notes::unbounded) keys_ += before.tiers.size();
+  if (before.most_checks != call_notes::unbounded) keys_ += before.tiers.size();
   return true;
 }
 
@@ -189,29 +189,29 @@ void coalescer::join_run(detail::check_list& line, check::steady_time reachable)
     end->flight.position = position++;
     end->flight.subject_hash = hash;
     ++end;
-  } while (end != line.end() && end->flight.deadline >= reachable && last.is_like(*end) &&
+  } while (end != line.end() && end->flight.deadline >= reachable && last.same_request(*end) &&
            last.has_subject_of(*end));
-  last.call->places += position - key.count;
+  last.call->check_count += position - key.count;
   key.count = position;
   key.checks.splice(key.checks.end(), line, line.begin(), end);
 }
 
-/// Adds a check whose key has to be searched. `is_like`: recent::is_like() is true for it.
-void coalescer::add_to_key(check& c, bool is_like) {
-  if (!is_like && c.route.has_own_call()) return add_alone(c);
+/// Adds a check whose key has to be searched. `same_request`: recent::same_request() says so.
+void coalescer::add_to_key(check& c, bool same_request) {
+  if (!same_request && c.route.has_own_call()) return add_alone(c);
   const std::string_view subject = c.subject.view();
-  place& here = last_place_.at({c.limiter->resource_id, subject, subject_hash(c)});
+  call_slot& here = last_call_.at({c.limiter->resource_id, subject, subject_hash(c)});
   if (here.call == nullptr || !join_last(c, here)) {
     const std::size_t not_before = here.call == nullptr ? 0 : here.call->number;
-    const bool fits = is_like && recent_.call->number >= not_before && has_room(*recent_.call);
+    const bool fits = same_request && recent_.call->number >= not_before && has_room(*recent_.call);
     script_call& target = fits ? *recent_.call : call_for(c, not_before);
     here = {&target, target.keys.size()};
     append(target, c);
   }
-  if (!is_like) {
+  if (!same_request) {
     recent_.call = nullptr;
     if (!is_record(c) || !merges(c)) return;
-    if (here.call->most_places != call_notes::unbounded) return;
+    if (here.call->most_checks != call_notes::unbounded) return;
     recent_.limiter = c.limiter.get();
     recent_.units = c.units;
     recent_.route = c.route.value;
@@ -226,10 +226,10 @@ void coalescer::add_joint(check& c) {
   recent_.call = nullptr;
   // The check must come after the last call on each of its keys.
   std::size_t before = 0, known = 0;
-  const place* first = nullptr;
+  const call_slot* first = nullptr;
   bool together = true;
   const auto look = [&](const limiter_spec& limiter, std::string_view subject) {
-    const place* const found = last_place_.find(id_of(limiter, subject));
+    const call_slot* const found = last_call_.find(id_of(limiter, subject));
     if (found == nullptr) return;
     ++known;
     before = std::max(before, found->call->number);
@@ -240,14 +240,14 @@ void coalescer::add_joint(check& c) {
   if (known == 1 + c.further().size() && together && join_last(c, *first)) return;
 
   script_call& target = call_for(c, before);
-  note_place(c, {&target, target.keys.size()});
+  note_call(c, {&target, target.keys.size()});
   append(target, c);
 }
 
-/// Notes the check's place as the last one of each of its keys.
-void coalescer::note_place(const check& c, const place& here) {
+/// Notes the call as the last one on each of the check's keys.
+void coalescer::note_call(const check& c, const call_slot& here) {
   for_each_limiter(c, [&](const limiter_spec& limiter, std::string_view subject) {
-    last_place_.at(id_of(limiter, subject)) = here;
+    last_call_.at(id_of(limiter, subject)) = here;
   });
 }
 
@@ -256,8 +256,8 @@ void coalescer::note_place(const check& c, const place& here) {
 void coalescer::add_alone(check& c) {
   recent_.call = nullptr;
   script_call& own = open_call(c);
-  own.most_places = 1;
-  note_place(c, {&own, 0});
+  own.most_checks = 1;
+  note_call(c, {&own, 0});
   append(own, c);
 }
 
@@ -270,17 +270,17 @@ void coalescer::take_back(call_list& from) {
 
 void coalescer::begin() {
   while (!calls_.empty()) take_back(calls_);
-  last_place_.clear();
+  last_call_.clear();
   open_.clear();
   recent_.call = nullptr;
   keys_ = 0;
 }
 
-inline void coalescer::put(check& c, bool alone, bool is_like) {
+inline void coalescer::put(check& c, bool alone, bool same_request) {
   if (alone) {
     append(open_call(c), c);
   } else if (c.further().empty()) {
-    add_to_key(c, is_like);
+    add_to_key(c, same_request);
   } else {
     add_joint(c);
   }
@@ -322,13 +322,13 @@ call_list& coalescer::pack(detail::check_list& urgent, detail::check_list& line,
       passed_over.splice(passed_over.end(), passed);
       count = 0;
     }
-    const bool is_like = recent_.is_like(c);
-    if (is_like && recent_.has_subject_of(c)) {
+    const bool same_request = recent_.same_request(c);
+    if (same_request && recent_.has_subject_of(c)) {
       join_run(line, q.reachable);
       continue;
     }
     line.pop_front();
-    put(c, alone, is_like);
+    put(c, alone, same_request);
   }
   // If no call is sent, no check has been overtaken.
   if (count > many && !calls_.empty()) {

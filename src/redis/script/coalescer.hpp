@@ -45,7 +45,7 @@ class coalescer {
   void take_back(call_list& from);
 
  private:
-  using place = key_table::place;
+  using call_slot = key_table::call_slot;
   struct group_id {
     const detail::limiter_spec* limiter;
     std::int64_t units;
@@ -60,13 +60,13 @@ class coalescer {
   };
 
   void begin();
-  void put(detail::check& c, bool alone, bool is_like);
+  void put(detail::check& c, bool alone, bool same_request);
   void join_run(detail::check_list& line, detail::check::steady_time reachable);
-  void add_to_key(detail::check& c, bool is_like);
+  void add_to_key(detail::check& c, bool same_request);
   void add_joint(detail::check& c);
   void add_alone(detail::check& c);
-  void note_place(const detail::check& c, const place& here);
-  bool join_last(detail::check& c, const place& last);
+  void note_call(const detail::check& c, const call_slot& here);
+  bool join_last(detail::check& c, const call_slot& last);
   script_call& call_for(const detail::check& c, std::size_t not_before);
   static bool has_room(const script_call& c) noexcept;
   script_call& open_call(const detail::check& c);
@@ -80,7 +80,7 @@ class coalescer {
   call_list calls_;
   call_list spare_;       // at most most_spare
   std::size_t keys_ = 0;  // the sum of the weights of calls_
-  key_table last_place_;  // each key's last call
+  key_table last_call_;   // each key's last call
   boost::unordered_flat_map<group_id, script_call*, hash> open_;  // the calls with room for keys
   // Records that follow each other are mostly alike. If the last check is a record that merges: its
   // request, its call, which takes further keys, and its key there.
@@ -92,7 +92,7 @@ class coalescer {
     std::size_t key = 0;
     std::string_view subject;
 
-    bool is_like(const detail::check& c) const noexcept;
+    bool same_request(const detail::check& c) const noexcept;
     bool has_subject_of(const detail::check& c) const noexcept;
   };
   recent recent_;

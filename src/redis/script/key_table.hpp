@@ -18,10 +18,10 @@ struct script_call;
 /// write at hand. Colliding names, chosen on purpose, do little harm: one write has few keys.
 class key_table {
  public:
-  struct place {
+  struct call_slot {
     script_call* call = nullptr;
     std::size_t key = 0;
-    friend bool operator==(const place&, const place&) = default;
+    friend bool operator==(const call_slot&, const call_slot&) = default;
   };
 
   struct id {
@@ -41,13 +41,13 @@ class key_table {
   }
 
   /// Null if the key has no call yet.
-  const place* find(const id& key) const noexcept {
+  const call_slot* find(const id& key) const noexcept {
     const slot& found = slots_[slot_of(key)];
     return found.write == write_ ? &keys_[found.index].where : nullptr;
   }
 
   /// The place of the key; that of a new key has no call. Valid until the next key is added.
-  place& at(const id& key) {
+  call_slot& at(const id& key) {
     std::size_t i = slot_of(key);
     if (slots_[i].write == write_) return keys_[slots_[i].index].where;
     if (2 * count_ > mask_) {
@@ -67,7 +67,7 @@ class key_table {
   };
   struct entry {
     id key;
-    place where;
+    call_slot where;
   };
 
   static std::uint64_t mixed(const id& key) noexcept {

@@ -162,7 +162,7 @@ void answer_unreadable(call_key& key, error why) {
 /// Calls `next` for each place, with the empty answer of its check, or with an unused answer if
 /// that check is not pending any more.
 template <class F>
-void each_place(call_key& key, F&& next) {
+void each_check(call_key& key, F&& next) {
   std::uint32_t place = 0;
   for (detail::check& waiting : key.checks) {
     for (; place < waiting.flight.position; ++place) {
@@ -204,7 +204,7 @@ void replay(const Kernel& kernel, script_call& c, call_key& key,
     for (detail::check& waiting : key.checks) waiting.answer = kernel.fetch(state, now, cost);
     return;
   }
-  each_place(key, [&](decision& empty) { record_into(empty, kernel, state, now, cost); });
+  each_check(key, [&](decision& empty) { record_into(empty, kernel, state, now, cost); });
 }
 
 /// Reads the reply for checks of one kernel. False if it is none.
@@ -272,7 +272,7 @@ void replay(const script_call& c, call_key& key, std::span<const std::int64_t> f
     }
     return;
   }
-  each_place(key, [&](decision& d) {
+  each_check(key, [&](decision& d) {
     // No cool_down_left: a request that goes at once is not in a cool-down.
     d = c.traits.waits ? policies::reserve_at(asked, now, c.max_wait)
                        : policies::record_all<policies::any_replay>(asked, now);

@@ -50,17 +50,17 @@ struct call_notes {
   command what = command::ping;
   detail::check_kind kind{};  // of the checks of a request, and what follows from it
   detail::request_traits traits;
-  bool asks = false;          // goes right behind ASKING
-  bool has_text = false;      // carries the text of its script
-  bool was_put_off = false;   // `sent` was moved on, because the process stood still
-  std::size_t script = 0;     // of a request, except a reset: the index in scripts()
-  std::uint32_t texts = 0;    // how often the script's text had been sent, with this call
-  std::size_t places = 0;     // the sum of all counts
-  std::int64_t max_wait = 0;  // acquire: microseconds
-  std::size_t end = 0;        // the offset of its end in the write
-  std::size_t number = 0;     // among the calls of its write
-  std::size_t most_keys = 0;  // in all tiers together; see call_size
-  std::size_t most_places = unbounded;
+  bool asks = false;            // goes right behind ASKING
+  bool has_text = false;        // carries the text of its script
+  bool was_put_off = false;     // `sent` was moved on, because the process stood still
+  std::size_t script = 0;       // of a request, except a reset: the index in scripts()
+  std::uint32_t texts = 0;      // how often the script's text had been sent, with this call
+  std::size_t check_count = 0;  // the sum of all counts
+  std::int64_t max_wait = 0;    // acquire: microseconds
+  std::size_t end = 0;          // the offset of its end in the write
+  std::size_t number = 0;       // among the calls of its write
+  std::size_t most_keys = 0;    // in all tiers together; see call_size
+  std::size_t most_checks = unbounded;
   std::chrono::steady_clock::time_point sent{};
   // Set by the reply: how many keys were answered, and how many of these were costly (see
   // call_size). Zero keys: the reply does not tell.
@@ -101,7 +101,7 @@ struct script_call : call_notes {
   /// The number of keys that the server visits, 0 without checks. Checks that the script runs each
   /// on its own count separately, as requests of acquire() do.
   std::size_t weight() const noexcept {
-    return tiers.size() * (most_places != unbounded ? places : keys.size());
+    return tiers.size() * (most_checks != unbounded ? check_count : keys.size());
   }
 };
 

@@ -50,13 +50,13 @@ std::shared_ptr<cluster_node> cluster_core::submit(check& c, time now) {
     finish(c, error::store_closed);
     return nullptr;
   }
-  const index node = at.pending == 0 ? at.owner : at.seat;
+  const index node = at.pending == 0 ? at.owner : at.current_node;
   if (node != none && members_[node].is_down && may_end_at_once(c) && !may_try(node, now)) {
     finish(c, error::cluster_down);
     return nullptr;
   }
   if (!at.is_held) {
-    at.seat = node;
+    at.current_node = node;
     if (node != none) {
       cluster_members::member& m = members_[node];
       members_.link(node);
@@ -92,7 +92,7 @@ void cluster_core::hold_new(check& c, time now) {
 
 cluster_core::index cluster_core::node_of(const check& c) const {
   const slot_number s = c.route.slot();
-  if (!c.route.is_asking()) return slots_[s].seat;
+  if (!c.route.is_asking()) return slots_[s].current_node;
   const auto found = asking_.find(s);
   return found == asking_.end() ? none : found->second.node;
 }
@@ -231,7 +231,7 @@ void cluster_core::release(slot_number s, time now) {
   held_.erase(found);
   slots_[s].is_held = false;
   if (ready.empty()) return;
-  slots_[s].seat = slots_[s].owner;
+  slots_[s].current_node = slots_[s].owner;
   arrive(ready, slots_[s].owner);
 }
 

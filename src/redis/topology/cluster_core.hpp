@@ -65,7 +65,7 @@ class cluster_core {
   /// Counts checks that nodes have finished.
   void finished(const detail::check_list& done, time now);
   /// Called when a node has redirected checks, a map, or news of its connection.
-  void hear(index node, const cluster_node& link, time now);
+  void on_node_event(index node, const cluster_node& link, time now);
   /// Called when a node's connection has ended for good.
   void ended(index node, const cluster_node& link);
 
@@ -97,7 +97,7 @@ class cluster_core {
 
   struct slot {
     index owner = none;         // by the map, and by MOVED since
-    index seat = none;          // where its checks are, if pending > 0
+    index current_node = none;  // where its checks are, if pending > 0
     std::uint32_t pending = 0;  // checks at nodes
     std::uint32_t next_order = 0;
     bool is_held = false;  // it is in held_

@@ -34,7 +34,7 @@ cluster_core::time::duration pause_after_redirects(unsigned count) {
 
 }  // namespace
 
-void cluster_core::hear(index node, const cluster_node& link, time now) {
+void cluster_core::on_node_event(index node, const cluster_node& link, time now) {
   if (members_[node].link.get() != &link) return;  // it has left
   std::vector<slot_number> slots;                  // of checks that come back
   connection_core::link_news news{};
@@ -60,10 +60,10 @@ void cluster_core::hear(index node, const cluster_node& link, time now) {
   if (awaited_ > 0) pull_held(node, slots);
   for (const slot_number s : slots) {
     // These checks came back from a node that was asked with ASKING; the slot's other checks are at
-    // its seat.
+    // its current_node.
     const slot& at = slots_[s];
-    if (!at.is_held || at.pending == 0 || at.seat == node) continue;
-    pull(at.seat, [s](const check& c) { return c.route.slot() == s; });
+    if (!at.is_held || at.pending == 0 || at.current_node == node) continue;
+    pull(at.current_node, [s](const check& c) { return c.route.slot() == s; });
   }
   for (const slot_number s : slots) release(s, now);
   members_[node].link->use([](connection_core& core, time) { core.line().proceed(); });
@@ -247,12 +247,12 @@ void cluster_core::apply(const slot_map& map, time now) {
       if (at.is_held) held_[static_cast<slot_number>(i)].why = {};
       at.owner = owner;
     }
-    if (at.pending == 0 || at.seat == at.owner) continue;
+    if (at.pending == 0 || at.current_node == at.owner) continue;
     // A slot that no node serves stays with its node while that is a master: all its checks may be
     // behind ASKING at another node.
-    if (at.owner == none && members_[at.seat].is_master) continue;
+    if (at.owner == none && members_[at.current_node].is_master) continue;
     hold(static_cast<slot_number>(i));
-    moves[at.seat] = true;
+    moves[at.current_node] = true;
   }
   search_.found(now, is_new);
   std::vector<slot_number> slots;
