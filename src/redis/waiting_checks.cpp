@@ -35,12 +35,12 @@ void waiting_checks::came_back(script_call& c, redirection&& why) {
   }
   check_list back;
   // Checks that came back and found no room in a write.
-  while (!line_.empty() && line_.front().flight.came_back != 0) {
+  while (!line_.empty() && line_.front().flight.came_back) {
     back.splice(back.end(), line_, line_.begin());
   }
   merge(again_, back);
   for (call_key& key : c.keys) {
-    for (check& one : key.checks) one.flight.came_back = 1;
+    for (check& one : key.checks) one.flight.came_back = true;
     // A renewal may follow the leave of its lease: it then finds the lease gone, which is right.
     const bool urgent = !key.checks.empty() && key.checks.front().traits.is_urgent;
     (urgent ? urgent_ : back).splice((urgent ? urgent_ : back).end(), key.checks);
