@@ -111,7 +111,7 @@ class memory_store final : public detail::store_backend, public detail::shutdown
     const std::span<const memory::shard::tier_key> asked(keys.data(), count);
     const auto apply = [&c](auto... with) { detail::apply(c, with...); };
     if (resets(c)) return home.reset(asked);
-    // This store does all it is told at once: no give-back is repeated, and needs a marker.
+    // This store does all it is told at once: no give-back is repeated, so none needs a marker.
     const bool settles_decision = settles(c) && !lowers(c) && !c.traits.gives_back;
     if (c.traits.looks_only || (settles_decision && settlement_id_of(c) == 0)) {
       home.look_at(asked, clock(), apply);

@@ -88,7 +88,7 @@ void pipeline::connected(const script_set& known, std::chrono::microseconds roun
   begin_connection();
   scripts_.reset(known);
   wanted_ &= wants_map;
-  is_unwelcome_ = served_ = false;
+  is_unwelcome_ = is_replica_ = served_ = false;
   paused_until_ = time::max();
   window_.reset(round_trip, options_.first_keys);
 }
@@ -106,11 +106,11 @@ void pipeline::refused(error reason) {
 void pipeline::disconnected(error reason, std::size_t sent, time now) {
   connected_ = false;
   calls_.lose(sent, [&](script_call& c, bool did_not_run) {
-    if (did_not_run && !c.keys.empty()) {
-      came_back(c, {redirection::kind::again});
-    } else {
-      for (call_key& key : c.keys) fail_sent(key.checks, reason, now);
+    try {
+      if (did_not_run && !c.keys.empty()) came_back(c, {redirection::kind::again});
+    } catch (const std::bad_alloc&) {  // the checks end as if they may have run
     }
+    for (call_key& key : c.keys) fail_sent(key.checks, reason, now);
     coalescer_.take_back(calls_);
   });
 }
@@ -274,10 +274,10 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
     return true;
   }
   const error e = read_reply(c, reply, numbers_);
-  if (!is_unwelcome_) suspect({});  // it is there, whatever it says
+  if (!is_replica_) suspect({});  // it is there, whatever it says
   if (e != error{}) return answer_error(c, reply, e, now);
   scripts_.ran(c);
-  served_ |= !is_unwelcome_;  // a replica answers what only looks
+  served_ |= !is_replica_;  // a replica answers what only looks
   for (call_key& key : c.keys) finish_all(key.checks);
   return true;
 }
@@ -322,6 +322,7 @@ bool pipeline::answer_error(script_call& c, const reply_view& reply, error e, ti
       suspect(e);  // for unsent checks, too
       break;
     case step::new_connection:
+      is_replica_ = true;
       served_ = false;
       suspect(e);
       break;

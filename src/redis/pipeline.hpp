@@ -211,6 +211,7 @@ class pipeline : public detail::admission {
   static constexpr std::uint8_t wants_ping = 1, wants_map = 2;
   std::uint8_t wanted_ = 0;    // the connection's own commands for the next write
   bool is_unwelcome_ = false;  // nothing more is written on this connection
+  bool is_replica_ = false;    // the server refuses to write
   bool served_ = false;
   // The server was loading or busy: nothing is written before this time. time::max(): no pause.
   time paused_until_ = time::max();

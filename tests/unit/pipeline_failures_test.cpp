@@ -300,6 +300,16 @@ BOOST_AUTO_TEST_CASE(an_error_reply_allows_nobody) {
   }
 }
 
+// An address that had just answered counted as one that does not serve: another was tried.
+BOOST_FIXTURE_TEST_CASE(a_connection_that_is_left_has_served_once_an_answer_comes,
+                        connected_fixture) {
+  submit("a");
+  write();
+  line.leave();
+  BOOST_TEST(answer(0));
+  BOOST_TEST(line.has_served());
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace pipeline_failures_test

@@ -114,6 +114,25 @@ BOOST_AUTO_TEST_CASE(a_refusal_that_cannot_be_remembered_is_answered) {
   });
 }
 
+// A node of a cluster stayed half disconnected: its calls ended at their deadlines, and no other
+// connection was opened.
+BOOST_AUTO_TEST_CASE(a_cut_write_that_finds_no_memory_ends_its_calls) {
+  for_each_allocation([&](long number) {
+    redis::test::fixture f({.in_cluster = true});
+    f.line.connected();
+    f.submit("a");
+    BOOST_TEST_REQUIRE(!std::string(f.line.next_write(f.now)).empty());
+    const auto cut = [&] { f.line.disconnected(error::outcome_unknown, 1, f.now); };
+    BOOST_TEST(!throws_with_failure(number, cut));
+    f.line.take_done();
+    std::vector<redis::pipeline::redirected_checks> redirected;
+    f.line.take_redirected(redirected);
+    const bool is_done = f.checks[0].stage == detail::check_stage::done;
+    BOOST_TEST(redirected.size() + (is_done ? 1 : 0) == 1u);
+    for (auto& r : redirected) r.checks.clear();
+  });
+}
+
 // One answer that found no memory took the others of its reply along: no call ended.
 BOOST_AUTO_TEST_CASE(an_answer_that_finds_no_memory_keeps_no_other_from_its_caller) {
   const auto play = [](const limiter_options& options, const auto& end) {
