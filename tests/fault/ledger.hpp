@@ -29,8 +29,10 @@ struct account {
   limiter where;
   std::string subject;
   std::int64_t cost = 1;
-  std::int64_t used = 0;        // by the last answer
-  std::int64_t unanswered = 0;  // calls since then that were made and may have counted
+  std::int64_t used = 0;  // by the last answer
+  // Calls that may have counted, and are not in `used`. A server may run one late, behind a later
+  // call: its bytes were on the way on a connection that the client has given up.
+  std::int64_t unanswered = 0;
 
   /// What every call for it was told. True if it was a success.
   bool hear(const error_code& ec, const decision& d, bool sure_it_was_not_counted) {
@@ -43,8 +45,8 @@ struct account {
     BOOST_CHECK_MESSAGE(its_own, subject << " of " << where.resource() << ", cost " << cost << ": "
                                          << d.used << " after " << used << " and " << unanswered
                                          << " unanswered");
+    if (its_own) unanswered -= (d.used - used) / cost - 1;
     used = d.used;
-    unanswered = 0;
     return true;
   }
 };

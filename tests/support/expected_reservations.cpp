@@ -172,16 +172,15 @@ class log final : public expected_reservations::tier {
     return resolution_ == 0 ? turn : (turn / resolution_ + 1) * resolution_;
   }
 
-  /// More than a thousand different times.
+  /// The log has more than 128 entries behind this one.
   bool too_many_since(std::size_t place) const {
-    std::int64_t times = 1;
-    std::int64_t last = entries_[place].from;
+    std::int64_t last = entries_[place].from, newer = 0;
     for (; place < entries_.size(); ++place) {
-      if (!entries_[place].is_there || entries_[place].from == last) continue;
+      if (!entries_[place].stands || entries_[place].from == last) continue;
       last = entries_[place].from;
-      ++times;
+      ++newer;
     }
-    return times > 1000;
+    return newer > 128;
   }
 
   std::int64_t limit_, window_, resolution_;
