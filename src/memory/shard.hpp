@@ -174,7 +174,7 @@ class shard {
       if (subjects_.size() + missing() > max_) return error::store_full;
     }
     for (std::size_t i = 0; wanted > 0 && i < keys.size(); ++i) {
-      // An earlier place may have added this key: limiters of one subject share a cool-down.
+      // An earlier tier may have added this key: limiters of one subject share a cool-down.
       if (find(keys[i].key, hashes[i]) == nullptr) add(keys[i].key, hashes[i]);
     }
     if (wanted > 0) missing();  // adding has moved others

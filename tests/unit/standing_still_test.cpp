@@ -150,13 +150,18 @@ BOOST_AUTO_TEST_CASE(an_attempt_to_connect_is_put_off_once) {
   BOOST_TEST(d.closes == 1);
 }
 
-// A store that closed gave up what had been answered: its callers got outcome_unknown.
-BOOST_AUTO_TEST_CASE(a_closing_store_reads_before_it_gives_up) {
-  driver d;
+static weir::test::fake_check& sent_acquire(driver& d) {
   d.become_ready();
   auto& c = d.start(
       d.checks.emplace_back(d.limiter, "a", 1, weir::detail::check_kind::acquire, 1h));
   d.write_succeeds();
+  return c;
+}
+
+// A store that closed gave up what had been answered: its callers got outcome_unknown.
+BOOST_AUTO_TEST_CASE(a_closing_store_reads_before_it_gives_up) {
+  driver d;
+  auto& c = sent_acquire(d);
   d.core.close(d.now);
   d.stand_still(5s);
   BOOST_TEST(c.finished == 0);
@@ -172,10 +177,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_closing_store_has_a_put_off_of_its_own) {
   o.ping_interval = 1s;
   o.silence_timeout = 1h;
   driver d(o);
-  d.become_ready();
-  auto& c = d.start(
-      d.checks.emplace_back(d.limiter, "a", 1, weir::detail::check_kind::acquire, 1h));
-  d.write_succeeds();
+  auto& c = sent_acquire(d);
   d.stand_still(5s);
   d.core.close(d.now);
   d.stand_still(5s);

@@ -56,24 +56,21 @@ constexpr std::string_view cluster_errors_in_scripts[] = {
 
 /// The commands that the store sends and that its scripts call, as locations.
 constexpr boost::source_location command(const char* name) { return {name, 1, ""}; }
+// clang-format off
 constexpr boost::source_location commands[] = {
-    command("command ASKING"),    command("command AUTH"),
-    command("command CLUSTER"),   command("command DEL"),
-    command("command EVAL"),      command("command EVALSHA"),
-    command("command EXISTS"),    command("command GET"),
-    command("command INCRBY"),    command("command LINDEX"),
-    command("command LLEN"),      command("command LPOP"),
-    command("command LRANGE"),    command("command LREM"),
-    command("command LSET"),      command("command LTRIM"),
-    command("command MGET"),      command("command PEXPIRE"),
-    command("command PEXPIREAT"), command("command PTTL"),
-    command("command RPUSH"),     command("command SELECT"),
-    command("command SET"),       command("command SETRANGE"),
-    command("command TIME"),      command("command UNLINK"),
-    command("command ZADD"),      command("command ZCOUNT"),
-    command("command ZRANGE"),    command("command ZREM"),
-    command("command ZSCORE"),    command("command ZREMRANGEBYSCORE"),
+    command("command ASKING"), command("command AUTH"), command("command CLUSTER"),
+    command("command DEL"), command("command EVAL"), command("command EVALSHA"),
+    command("command EXISTS"), command("command GET"), command("command INCRBY"),
+    command("command LINDEX"), command("command LLEN"), command("command LPOP"),
+    command("command LRANGE"), command("command LSET"), command("command LTRIM"),
+    command("command MGET"), command("command PEXPIRE"), command("command PEXPIREAT"),
+    command("command PTTL"), command("command RPUSH"), command("command SELECT"),
+    command("command SET"), command("command SETRANGE"), command("command TIME"),
+    command("command UNLINK"), command("command ZADD"), command("command ZCOUNT"),
+    command("command ZRANGE"), command("command ZREM"), command("command ZSCORE"),
+    command("command ZREMRANGEBYSCORE"),
 };
+// clang-format on
 
 /// What scripts call by pcall: Redis 6.2 and 7.0 name neither the command nor the line.
 constexpr boost::source_location called_by_pcall = command(

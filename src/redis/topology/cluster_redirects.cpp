@@ -60,7 +60,7 @@ void cluster_core::on_node_event(index node, const cluster_node& link, time now)
   if (awaited_ > 0) pull_held(node, slots);
   for (const slot_number s : slots) {
     // These checks came back from a node that was asked with ASKING; the slot's other checks are at
-    // its current_node.
+    // its current node.
     const slot& at = slots_[s];
     if (!at.is_held || at.pending == 0 || at.current_node == node) continue;
     pull(at.current_node, [s](const check& c) { return c.route.slot() == s; });
