@@ -35,10 +35,10 @@ enum class vendor_count : std::uint8_t {
 };
 
 /// Which caller gets error::overloaded when max_waiting waiters of a subject wait already and one
-/// more calls acquire(). Nothing is counted for a new call that is turned away. The reservation of
-/// a waiter that is dropped is given back as far as possible (docs/waiting.md).
+/// more has to. Nothing is counted for a new call that is turned away. The reservation of a waiter
+/// that is dropped is given back as far as possible (docs/waiting.md).
 enum class on_overflow : std::uint8_t {
-  refuse_new,            ///< the new call
+  refuse_new,            ///< the new call; calls that ask the store count as waiters
   drop_lowest_priority,  ///< the last waiter in rank; that may be the new call
 };
 

@@ -15,6 +15,16 @@ inline std::uint64_t subject_hash(const check& c) noexcept {
   return f.subject_hash;
 }
 
+/// Prepares a finished check to be started again.
+inline void make_idle(check& c) noexcept {
+  in_flight& f = c.flight;
+  f.stage = check_stage::idle;
+  f.resends = 0;
+  f.was_put_off = f.came_back = f.left_stand_in = false;
+  c.route = {};
+  c.ec = {};
+}
+
 /// An intrusive list of checks. Unlinking or destroying a check removes it from its list.
 using check_list = boost::intrusive::list<
     check, boost::intrusive::member_hook<check, check::hook, &check::line>,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "base/random.hpp"
@@ -24,15 +23,10 @@ constexpr int most_attempts = 4;
 
 std::atomic<int> waiting_for_connection{0};
 
-std::vector<term> copy_of(std::span<const term> terms) { return {terms.begin(), terms.end()}; }
-
 class give_back final : public joint_check_of<settle_request> {
  public:
-  give_back(const check& reservation, check* told)
-      : give_back(reservation.limiter, what_returns(reservation), told) {}
-
-  give_back(const std::shared_ptr<const limiter_spec>& owner, arguments&& with, check* told)
-      : joint_check_of(std::shared_ptr(owner), std::move(with)), caller_(told) {
+  give_back(taken_units&& what, check* told)
+      : joint_check_of(std::move(what.limiter), arguments_of(what)), caller_(told) {
     asked.id = std::max<std::uint64_t>(1, random_number());
     flight.is_detached = true;
     wait_for_connection();
@@ -57,14 +51,14 @@ class give_back final : public joint_check_of<settle_request> {
 
  private:
   // One statement for each: g++ 12 destroys members of an aggregate twice if a later one throws.
-  static arguments what_returns(const check& reservation) {
+  static arguments arguments_of(taken_units& what) {
     arguments all;
-    all.first.subject = reservation.subject;
-    all.first.units = reservation.units;
+    all.first.subject = std::move(what.subject);
+    all.first.units = what.units;
     all.first.asked.cause = settle_cause::give_back;
-    all.first.asked.about = reservation.answer;
-    all.first.asked.found = as<acquire_request>(reservation).found;
-    all.further = copy_of(reservation.further());
+    all.first.asked.about = what.about;
+    all.first.asked.found = std::move(what.found);
+    all.further = std::move(what.further);
     return all;
   }
 
@@ -89,9 +83,7 @@ class give_back final : public joint_check_of<settle_request> {
                           ec == error::store_contention;
     if (!may_pass || !waits_for_connection_ || ++attempts_ == most_attempts) return false;
     timeout = std::chrono::duration_cast<std::chrono::microseconds>(until_ - clock::now());
-    ec = {};
-    flight.stage = check_stage::idle;
-    flight.resends = 0;
+    make_idle(*this);
     return timeout.count() > 0;
   }
 
@@ -104,46 +96,33 @@ class give_back final : public joint_check_of<settle_request> {
 class stand_in final : public joint_check_of<acquire_request> {
  public:
   explicit stand_in(const check& sent)
-      : joint_check_of(std::shared_ptr(sent.limiter),
-                       acquire_like(sent, as<acquire_request>(sent).max_wait)) {
+      : joint_check_of(std::shared_ptr(sent.limiter), arguments_of(sent)) {
     flight.is_detached = true;
   }
 
-  void finish(delivery how) override {
-    const std::unique_ptr<stand_in> self(this);
-    if (how == delivery::discard || ec || !answer.allowed) return;
-    // This object may hold the last handle of the store: keep a copy while starting.
-    const auto store = limiter->store;
-    store->start(make_give_back(*this));
+  void finish(delivery) override { delete this; }
+
+ private:
+  static arguments arguments_of(const check& sent) {
+    arguments all;
+    all.first.subject = sent.subject;
+    all.first.units = sent.units;
+    const auto& asked = as<acquire_request>(sent);
+    all.first.asked = {.max_wait = asked.max_wait,
+                       .cool_downs = asked.cool_downs,
+                       .forgotten = asked.forgotten,
+                       .arrival = asked.arrival};
+    all.further.assign(sent.further().begin(), sent.further().end());
+    return all;
   }
 };
 
 }  // namespace
 
-joint_check_of<acquire_request>::arguments acquire_like(const check& caller,
-                                                        std::chrono::microseconds max_wait) {
-  joint_check_of<acquire_request>::arguments like;
-  like.first.subject = caller.subject;
-  like.first.units = caller.units;
-  like.first.asked.max_wait = max_wait;
-  like.further = copy_of(caller.further());
-  return like;
-}
-
 check& stand_in_for(const check& sent) { return *new stand_in(sent); }
 
-check& make_give_back(const check& reservation, check* told) {
-  return *new give_back(reservation, told);
-}
-
-check& make_give_back(const std::shared_ptr<const limiter_spec>& limiter, const short_text& subject,
-                      const decision& counted, std::int64_t units) {
-  return *new give_back(limiter,
-                        {{.subject = subject,
-                          .units = units,
-                          .asked = {.cause = settle_cause::give_back, .about = counted}},
-                         {}},
-                        nullptr);
+check& make_give_back(taken_units what, check* told) {
+  return *new give_back(std::move(what), told);
 }
 
 }  // namespace weir::detail

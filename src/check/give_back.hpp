@@ -1,8 +1,8 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "weir/detail/check.hpp"
 
@@ -10,20 +10,23 @@ namespace weir::detail {
 
 // Detached checks have no caller, and free themselves when their store has finished them.
 
-/// Replaces a sent acquire whose deadline has passed. If the store answers with a reservation, the
-/// replacement gives it back.
+/// Takes the place of a sent acquire whose caller has left or whose deadline has passed. The answer
+/// goes to the waiting room of the acquire.
 check& stand_in_for(const check& sent);
 
-/// Makes a check that gives back the units of `reservation`. The caller of this function starts it.
-/// `told`, when the store closes: a check that is finished after the give-back, with store_closed,
-/// or with outcome_unknown if the give-back failed. It may be `reservation` itself.
-check& make_give_back(const check& reservation, check* told = nullptr);
-/// The same for some of the units that a record has counted.
-check& make_give_back(const std::shared_ptr<const limiter_spec>& limiter, const short_text& subject,
-                      const decision& counted, std::int64_t units);
+/// Units that a decision has taken, and that go back.
+struct taken_units {
+  std::shared_ptr<const limiter_spec> limiter;
+  short_text subject;
+  std::int64_t units;
+  decision about;
+  std::vector<term> further = {};
+  std::vector<std::int64_t> found = {};  // see acquire_request
+};
 
-/// The arguments of a further request for what `caller` asks, with another max_wait.
-joint_check_of<acquire_request>::arguments acquire_like(const check& caller,
-                                                        std::chrono::microseconds max_wait);
+/// Makes a check that gives them back. The caller of this function starts it. `told`, when the
+/// store closes: a check that is finished after the give-back, with store_closed, or with
+/// outcome_unknown if the give-back failed.
+check& make_give_back(taken_units what, check* told = nullptr);
 
 }  // namespace weir::detail

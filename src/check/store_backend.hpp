@@ -30,13 +30,9 @@ class store_backend {
     for (check* c : checks) start(*c);
   }
 
-  /// Cancels a started check that is not finished yet.
+  /// Cancels a started check that is not finished yet. A sent acquire leaves a stand-in
+  /// (check/give_back.hpp), because the store may make a reservation for it.
   virtual void cancel(check& c, cancel_scope scope) = 0;
-
-  /// Ends a started acquire with operation_aborted, if it is not finished yet. True if the store
-  /// may make a reservation for it: then `successor`, an equal detached check, gets the answer. A
-  /// store that answers at once has nothing to end.
-  virtual bool replace(check& /*c*/, check& /*successor*/) { return false; }
 
   /// See store::close().
   virtual void close() = 0;

@@ -52,14 +52,14 @@ void remember(const check& c) {
 
 /// After a reset: all limiters with the same keys share the cool-down that it ended, and each has
 /// noted it on its own.
-void forget_cool_down(const check& reset, waiting::acquire_queue& joint_waiters) {
+void forget_cool_down(const check& reset, waiting::waiting_room& joint_room) {
   const limiter_spec& own = *reset.limiter;
   if (!own.has_cool_down) return;
-  joint_waiters.forget_joint_cool_down(reset.limiter, reset.subject.view());
+  joint_room.forget_cool_down(reset.limiter, reset.subject.view());
   for (const auto& one : own.store->limiters().present()) {
     if (one->resource_id != own.resource_id || !one->has_cool_down) continue;
-    const auto& queue = impl_of(*one).queue;
-    if (queue != nullptr) queue->forget_cool_down(reset.subject.view());
+    const auto& room = impl_of(*one).room;
+    if (room != nullptr) room->forget_cool_down(one, reset.subject.view());
   }
 }
 
@@ -70,7 +70,7 @@ bool may_have_run(const check& c) {
 
 /// Forgets the refusals of the subjects to which this check may have given units back, and the
 /// local units and the cool-down of a subject that it has reset.
-void forget_local_answers(const check& c, waiting::acquire_queue& joint_waiters) {
+void forget_local_answers(const check& c, waiting::waiting_room& joint_room) {
   if (!c.traits.frees_units) return;
   for_each_limiter(c, [&](const limiter_spec& limiter, std::string_view subject) {
     if (!limiter.answers_locally) return;
@@ -80,7 +80,7 @@ void forget_local_answers(const check& c, waiting::acquire_queue& joint_waiters)
       own.local->forget(subject);
     }
   });
-  if (resets(c) && !c.ec) forget_cool_down(c, joint_waiters);
+  if (resets(c) && !c.ec) forget_cool_down(c, joint_room);
 }
 
 /// A store may lose the marker of a settlement; this process does not settle the decision again.
@@ -97,13 +97,12 @@ std::chrono::microseconds cool_down_left(const check& c) {
 
 /// Tells this process's waiters of a cool-down that the answer names, and adds jitter to a refusal
 /// by it. The answer to a joint check does not say whose cool-down it is.
-void note_cool_down(check& c, waiting::acquire_queue& joint_waiters) {
+void note_cool_down(check& c, waiting::waiting_room& joint_room) {
   const std::chrono::microseconds left = cool_down_left(c);
   if (left.count() > 0 && c.further().empty()) {
     const std::string_view subject = c.subject.view();
-    const auto& queue = impl_of(*c.limiter).queue;
-    queue->cool_down(c.limiter, subject, left);
-    joint_waiters.joint_cool_down(c.limiter, subject, left);
+    impl_of(*c.limiter).room->cool_down(c.limiter, subject, left);
+    joint_room.cool_down(c.limiter, subject, left);
   }
   if (!c.answer.cooling_down) return;
   // cool_down() itself is answered with the exact time.
@@ -111,13 +110,16 @@ void note_cool_down(check& c, waiting::acquire_queue& joint_waiters) {
 }
 
 /// Makes the caller's result out of the store's answer or error.
-void decorate(check& c, waiting::acquire_queue& joint_waiters) {
+void decorate(check& c, waiting::waiting_room& joint_room) {
   if (is_record(c) && !c.ec) {
     if (c.limiter->answers_locally) remember(c);
     if (!c.answer.cooling_down) return sign(c);
   }
-  forget_local_answers(c, joint_waiters);
-  if (c.flight.is_detached) return;
+  forget_local_answers(c, joint_room);
+  if (c.flight.is_detached) {
+    if (!c.ec) sign(c);  // a waiter may get the reservation of a caller that has left
+    return;
+  }
   // A failed take of local units: the failure policy is for checks of callers.
   if (is_record(c) && c.flight.is_internal) return;
   apply_failure_policy(c);
@@ -125,16 +127,16 @@ void decorate(check& c, waiting::acquire_queue& joint_waiters) {
   remember_settlement(c);
   sign(c);
   if (cools_down(c)) c.answer.clamped = as<cool_down_request>(c).was_clamped;
-  note_cool_down(c, joint_waiters);
+  note_cool_down(c, joint_room);
 }
 
 /// Prepares the result of a check that its store has finished, other than a plain record: applies
 /// the failure policy, notes for later checks what the answer says, writes the receipt, and adds
 /// jitter to the retries in a cool-down. Without memory, the check ends with the store's own answer
 /// or error: an exception would leave the check without an owner.
-void conclude(check& c, waiting::acquire_queue& joint_waiters) {
+void conclude(check& c, waiting::waiting_room& joint_room) {
   try {
-    decorate(c, joint_waiters);
+    decorate(c, joint_room);
   } catch (const std::bad_alloc&) {
   }
 }
@@ -152,29 +154,11 @@ inline void sign_plain(check& c, random_numbers& numbers) {
   c.answer.receipt.costs[0] = c.units;
 }
 
-/// True for the check of a caller of acquire(), which went to the store itself.
-bool is_direct(const check& c) {
-  return c.traits.waits && c.further().empty() && !c.flight.is_internal && !c.flight.is_detached;
-}
-/// True if such a caller has to wait: then the queue has its check.
-bool is_taken_in(check& c) { return impl_of(*c.limiter).queue->takes_in(c); }
-
-/// Concludes a check of this list. A detached acquire moves to `stand_ins`; any other detached
-/// check is finished at once.
-void conclude_in_list(check_list& list, check& c, check_list& stand_ins,
-                      waiting::acquire_queue& joint_waiters) {
-  conclude(c, joint_waiters);
-  if (is_direct(c)) {
-    const auto next = list.erase(list.iterator_to(c));
-    if (!is_taken_in(c)) list.insert(next, c);
-  } else if (c.flight.is_detached) {
-    c.line.unlink();
-    if (c.traits.waits) {
-      stand_ins.push_back(c);
-    } else {
-      c.finish(delivery::post);
-    }
-  }
+/// True for a check of acquire() that has no result yet: its waiting room has it.
+bool is_taken_in(check& c, waiting::waiting_room& joint_room) {
+  if (!c.traits.waits) return false;
+  const limiter_impl& own = impl_of(*c.limiter);
+  return (c.further().empty() ? *own.room : joint_room).takes(c, own.waiting_rules);
 }
 
 }  // namespace
@@ -187,8 +171,8 @@ void completion::complete(check& c) {
     random_numbers numbers;
     sign_plain(c, numbers);
   } else {
-    conclude(c, joint_waiters_);
-    if (is_direct(c) && is_taken_in(c)) return;
+    conclude(c, joint_room_);
+    if (is_taken_in(c, joint_room_)) return;
   }
   if (c.at_store) return ready_->add(executor_, c);
   c.finish(delivery::post);
@@ -196,36 +180,34 @@ void completion::complete(check& c) {
 
 void completion::complete(check_list&& done) {
   random_numbers numbers;
-  check_list stand_ins;
   for (auto it = done.begin(); it != done.end();) {
     check& c = *it++;
     if (is_plain(c)) {
       sign_plain(c, numbers);
-    } else {
-      conclude_in_list(done, c, stand_ins, joint_waiters_);
+      continue;
     }
-  }
-  // The store takes a reservation back whole only if none stands behind it: the last one first.
-  while (!stand_ins.empty()) {
-    check& last = stand_ins.back();
-    stand_ins.pop_back();
-    last.finish(delivery::post);
+    conclude(c, joint_room_);
+    if (!c.traits.waits && !c.flight.is_detached) continue;
+    c.line.unlink();
+    if (c.traits.waits) {
+      if (!is_taken_in(c, joint_room_)) done.insert(it, c);
+    } else {
+      c.finish(delivery::post);
+    }
   }
   delivery_batch::post(executor_, std::move(done));
 }
 
-void completion::wait(check& c) { joint_waiters_.arrive(c, impl_of(*c.limiter).queue->rules()); }
+void completion::wait(check& c) { joint_room_.arrive(c, impl_of(*c.limiter).waiting_rules); }
 
-void completion::cancel(check& c, cancel_scope scope) { joint_waiters_.cancel(c, scope); }
+void completion::cancel(check& c, cancel_scope scope) { joint_room_.cancel(c, scope); }
 
-void completion::close(const std::shared_ptr<void>& keep_alive) {
-  joint_waiters_.close(keep_alive);
-}
+void completion::close(const std::shared_ptr<void>& keep_alive) { joint_room_.close(keep_alive); }
 
 void completion::context_shut_down() noexcept {
   executor_ = {};
   ready_->context_shut_down();
-  joint_waiters_.context_shut_down();
+  joint_room_.context_shut_down();
 }
 
 }  // namespace weir::detail

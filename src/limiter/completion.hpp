@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "check/completion_sink.hpp"
-#include "waiting/acquire_queue.hpp"
+#include "waiting/waiting_room.hpp"
 
 namespace weir::detail {
 
@@ -26,7 +26,7 @@ class completion final : public completion_sink {
  private:
   boost::asio::any_io_executor executor_;
   const std::shared_ptr<delivery_queue> ready_;
-  waiting::acquire_queue joint_waiters_;
+  waiting::waiting_room joint_room_;
 };
 
 }  // namespace weir::detail

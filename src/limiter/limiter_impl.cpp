@@ -72,13 +72,12 @@ std::unique_ptr<local_fallback> make_fallback(const weir::tiers& rules,
   return std::make_unique<local_fallback>(rules, options);
 }
 
-/// Makes the queue of acquire(), after checking the options that concern it.
-std::unique_ptr<waiting::acquire_queue> make_queue(const limiter_options& options) {
+/// Checks the options that concern acquire().
+waiting::line_rules waiting_rules_of(const limiter_options& options) {
   require_valid(options.max_waiting >= 1, "waiting: max_waiting must be at least 1");
   require_valid(options.priority_aging.count() >= 0,
                 "waiting: priority_aging must not be negative");
-  return std::make_unique<waiting::acquire_queue>(
-      waiting::queue_rules{options.max_waiting, options.overflow, options.priority_aging});
+  return {options.max_waiting, options.overflow, options.priority_aging};
 }
 
 /// The random start of a gate's lease numbers, so that no two processes use one lease name.
@@ -111,7 +110,8 @@ limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_v
       fallback(make_fallback(rules, options)),
       denials(make_deny_cache(options, counts_refused)),
       local(make_local_units(rules, options)),
-      queue(make_queue(options)) {
+      room(std::make_unique<waiting::waiting_room>()),
+      waiting_rules(waiting_rules_of(options)) {
   check_enumerators(options);
   if (has_cool_down) check_feedback_options(options, counts_refused);
   require_valid(has_cool_down || sync_remaining_with == vendor_count::none,
@@ -136,13 +136,13 @@ void rethrow_with_name(const boost::system::system_error& e, std::string_view re
 
 void limiter_impl::store_closes(const std::shared_ptr<const limiter_spec>& self,
                                 const std::shared_ptr<void>& keep_alive) const {
-  if (queue != nullptr) queue->close(keep_alive);
+  if (room != nullptr) room->close(keep_alive);
   if (leases != nullptr) leases->close();
   if (local != nullptr) local->close(self);
 }
 
 void limiter_impl::context_shut_down() const noexcept {
-  if (queue != nullptr) queue->context_shut_down();
+  if (room != nullptr) room->context_shut_down();
   if (leases != nullptr) leases->context_shut_down();
   if (local != nullptr) local->context_shut_down();
 }

@@ -9,7 +9,7 @@
 #include "limiter/lease_keeper.hpp"
 #include "limiter/local_fallback.hpp"
 #include "limiter/local_units.hpp"
-#include "waiting/acquire_queue.hpp"
+#include "waiting/waiting_room.hpp"
 
 namespace weir {
 struct concurrency_options;
@@ -18,7 +18,8 @@ struct concurrency_options;
 namespace weir::detail {
 
 /// Shared by all copies of a limiter: the part that the store knows (limiter_spec), and the
-/// limiter's queue, leases and fallback in this process. Immutable; its parts have their own locks.
+/// limiter's waiting room, leases and fallback in this process. Immutable; its parts have their own
+/// locks.
 struct limiter_impl final : limiter_spec {
   limiter_impl(std::shared_ptr<store_backend> backend, std::string_view name,
                const weir::tiers& rules, const limiter_options& options = {});
@@ -33,11 +34,12 @@ struct limiter_impl final : limiter_spec {
   std::chrono::microseconds default_cool_down{0};
   feedback_options response_parsing{};
   vendor_count sync_remaining_with = vendor_count::none;
-  std::unique_ptr<local_fallback> fallback;       // on_failure::fallback
-  std::unique_ptr<deny_cache> denials;            // limiter_options::deny_cache_subjects
-  std::unique_ptr<local_units> local;             // limiter_options::local_units
-  std::unique_ptr<lease_keeper> leases;           // set for a gate only
-  std::unique_ptr<waiting::acquire_queue> queue;  // for acquire(); null for a gate
+  std::unique_ptr<local_fallback> fallback;     // on_failure::fallback
+  std::unique_ptr<deny_cache> denials;          // limiter_options::deny_cache_subjects
+  std::unique_ptr<local_units> local;           // limiter_options::local_units
+  std::unique_ptr<lease_keeper> leases;         // set for a gate only
+  std::unique_ptr<waiting::waiting_room> room;  // for acquire(); null for a gate
+  waiting::line_rules waiting_rules{};
 };
 
 /// Rethrows an error of a limiter's constructor with the resource's name in its text, because a

@@ -169,7 +169,7 @@ void local_units::arm(const core_ptr& core) {
 void local_units::give_back(const core_ptr& core, const std::vector<returned>& all) {
   for (const returned& r : all) {
     if (r.rest.units == 0) continue;
-    core->store->start(make_give_back(core, r.subject, r.rest.from, r.rest.units));
+    core->store->start(make_give_back({core, r.subject, r.rest.units, r.rest.from}));
   }
 }
 

@@ -1,5 +1,5 @@
-// The way of a check from its limiter into the store, the queue of acquire(), or an answer made in
-// this process.
+// The way of a check from its limiter into the store, the waiting room of acquire(), or an answer
+// made in this process.
 #include <algorithm>
 #include <new>
 
@@ -123,7 +123,7 @@ void start_or_answer(check& c) {
   }
   if (has_answer) return answer_here(c);
   if (c.traits.waits && c.further().empty()) {
-    return impl_of(*c.limiter).queue->arrive(c);
+    return impl_of(*c.limiter).room->arrive(c, impl_of(*c.limiter).waiting_rules);
   }
   if (c.traits.waits) return c.limiter->store->sink().wait(c);
   if (is_record(c) && c.further().empty() && c.limiter->answers_locally) {
@@ -135,7 +135,7 @@ void start_or_answer(check& c) {
 void cancel_check(check& c, cancel_scope scope) {
   if (c.traits.watches) return impl_of(*c.limiter).leases->unwatch(c);
   if (c.traits.waits && c.further().empty()) {
-    return impl_of(*c.limiter).queue->cancel(c, scope);
+    return impl_of(*c.limiter).room->cancel(c, scope);
   }
   if (c.traits.waits) return c.limiter->store->sink().cancel(c, scope);
   c.limiter->store->cancel(c, scope);

@@ -19,15 +19,11 @@ error admission::why_not_wait(const check& c, time now) noexcept {
 
 void admission::cancel(check& c, cancel_scope scope) {
   const check_stage stage = c.flight.stage;
-  if (stage == check_stage::done) return;
+  // A room may be about to start it.
+  if (stage == check_stage::done || stage == check_stage::idle) return;
   if (stage != check_stage::waiting) {
     if (scope == cancel_scope::only_unsent) return;
-    // The store may make a reservation for a sent acquire. Its queue waits for the answer, without
-    // a deadline, and gives the reservation back.
-    if (c.traits.waits) {
-      c.flight.is_detached = true;
-      return deadline_wheel::remove(c);
-    }
+    if (c.traits.waits && !leave_stand_in(c)) return;
   }
   c.ec = boost::asio::error::operation_aborted;
   finish(c);
@@ -73,13 +69,8 @@ void admission::end_late(check& c) {
     const error attempt = step_ != error{} && has_waited ? step_ : error::timed_out;
     c.ec = suspicion_ != error{} ? suspicion_ : attempt;
   }
-  if (c.traits.waits && flight.stage != check_stage::waiting) {
-    try {
-      put_in_place_of(c, stand_in_for(c));
-    } catch (const std::bad_alloc&) {
-      // Nothing gives the reservation back. The checks that expire with this one still end.
-    }
-  }
+  // Without memory, nothing gives the reservation back; but the check ends.
+  if (c.traits.waits && flight.stage != check_stage::waiting) leave_stand_in(c);
   finish(c);
 }
 
@@ -122,29 +113,27 @@ void admission::close_sent(check_list& list) {
             [](const check& c) { return !c.traits.gives_back && !c.traits.waits; });
 }
 
-// ---- callers of acquire() that leave while the store may make a reservation for them
-
-bool admission::replace(check& c, check& successor) {
-  const check_stage stage = c.flight.stage;
-  if (stage == check_stage::done || stage == check_stage::idle) return false;
-  if (stage != check_stage::waiting) put_in_place_of(c, successor);
-  c.ec = boost::asio::error::operation_aborted;
-  finish(c);
-  return stage != check_stage::waiting;
-}
-
-/// Gives the place of a sent acquire to `other`, which is detached.
-void admission::put_in_place_of(check& c, check& other) noexcept {
-  const in_flight& flight = c.flight;
-  other.flight.is_stand_in = true;
-  other.flight.stage = flight.stage;
-  other.flight.position = flight.position;
-  other.flight.resends = flight.resends;
+/// Gives the place of a sent acquire to a detached check. False without memory.
+bool admission::leave_stand_in(check& c) noexcept {
+  in_flight& flight = c.flight;
+  check* made = nullptr;
+  try {
+    made = &stand_in_for(c);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  in_flight& its = made->flight;
+  its.is_stand_in = flight.left_stand_in = true;
+  its.stage = flight.stage;
+  its.position = flight.position;
+  its.resends = flight.resends;
+  its.sent = flight.sent;
   // The answer is there if it only waits for memcached to store it.
-  other.answer = c.answer;
-  as<acquire_request>(other).found = std::move(as<acquire_request>(c).found);
-  c.line.swap_nodes(other.line);
-  pending_ += weight_of(other);
+  made->answer = c.answer;
+  as<acquire_request>(*made).found = std::move(as<acquire_request>(c).found);
+  c.line.swap_nodes(made->line);
+  pending_ += weight_of(*made);
+  return true;
 }
 
 }  // namespace weir::detail

@@ -62,12 +62,9 @@ class admission {
  public:
   using time = std::chrono::steady_clock::time_point;
 
-  /// Ends a check with operation_aborted, unless it is done already or the scope forbids it. An
-  /// acquire that was sent is detached instead, and ends with its answer.
+  /// Ends a check with operation_aborted, unless it is done already or the scope forbids it. A sent
+  /// acquire leaves a stand-in; without memory for one, it is not ended.
   void cancel(check& c, cancel_scope scope);
-  /// Ends an acquire with operation_aborted, unless it is done already. True if it was sent: then
-  /// `successor`, an equal detached check, has taken its place, and gets its answer.
-  bool replace(check& c, check& successor);
 
   /// Sets why checks wait: the error of the last attempt to connect, or why the server does not
   /// serve. Until there is a connection or the server serves again, a check gets it at its deadline
@@ -216,7 +213,7 @@ class admission {
   bool ended_ = false;
 
  private:
-  void put_in_place_of(check& c, check& other) noexcept;
+  bool leave_stand_in(check& c) noexcept;
   bool shows_failure(const check& c, time since, bool is_quiet) const noexcept;
 };
 

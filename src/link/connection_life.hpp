@@ -100,7 +100,6 @@ class connection_life : public connection_states {
 
   // For callers; see the pipeline.
   void cancel(check& c, cancel_scope scope) { pipeline_.cancel(c, scope); }
-  bool replace(check& c, check& successor) { return pipeline_.replace(c, successor); }
   check_list take_done() { return pipeline_.take_done(); }
   bool has_done() const noexcept { return pipeline_.has_done(); }
   check_list abandon() {

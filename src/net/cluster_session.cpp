@@ -144,15 +144,6 @@ void cluster_session::cancel(check& c, cancel_scope scope) {
   follow(lock);
 }
 
-bool cluster_session::replace(check& c, check& successor) {
-  std::unique_lock lock(mutex_);
-  if (context_gone_) return false;
-  const bool did = core_.replace(c, successor);
-  const std::shared_ptr<cluster_session> self = shared_from_this();
-  follow(lock);
-  return did;
-}
-
 void cluster_session::close() {
   std::unique_lock lock(mutex_);
   if (context_gone_ || !core_.close(current_time())) return;

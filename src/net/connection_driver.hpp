@@ -115,11 +115,6 @@ class connection_driver final : private stream::listener {
   void cancel(detail::check& c, detail::cancel_scope scope) {
     end(c, [&] { core_.cancel(c, scope); });
   }
-  bool replace(detail::check& c, detail::check& successor) {
-    bool did = false;
-    end(c, [&] { did = core_.replace(c, successor); });
-    return did;
-  }
 
   /// Begins to close; give-backs are still taken, until stop_when_idle() and no check is pending.
   /// False if it was closed before.

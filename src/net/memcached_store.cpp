@@ -53,12 +53,6 @@ class memcached_store final : public detail::store_backend,
     if (!is_joint) connection_of(c, key).cancel(c, scope);
   }
 
-  bool replace(detail::check& c, detail::check& successor) override {
-    thread_local std::string key;
-    const std::shared_ptr<void> alive = shared_from_this();
-    return connection_of(c, key).replace(c, successor);
-  }
-
   void close() override {
     bool is_first = true;
     for (connection& one : connections_) is_first = one.close() && is_first;
@@ -90,7 +84,6 @@ class memcached_store final : public detail::store_backend,
     }
     // See connection_driver for these.
     void cancel(detail::check& c, detail::cancel_scope scope) { driver_.cancel(c, scope); }
-    bool replace(detail::check& c, detail::check& by) { return driver_.replace(c, by); }
     bool close() { return driver_.close(); }
     void stop_when_idle() { driver_.stop_when_idle(); }
     detail::check_list context_shut_down() noexcept { return driver_.context_shut_down(); }

@@ -44,8 +44,6 @@ void session::start_all(std::span<check* const> checks) {
 
 void session::cancel(check& c, detail::cancel_scope scope) { driver_.cancel(c, scope); }
 
-bool session::replace(check& c, check& successor) { return driver_.replace(c, successor); }
-
 void session::close() {
   if (!driver_.close()) return;
   // Held here and by limiters that wait for an answer; its end lets the session stop.

@@ -46,7 +46,6 @@ class session final : public detail::store_backend,
   void start(detail::check& c) override;
   void start_all(std::span<detail::check* const> checks) override;
   void cancel(detail::check& c, detail::cancel_scope scope) override;
-  bool replace(detail::check& c, detail::check& successor) override;
   void close() override;
   bool has_hash_tags() const noexcept override { return true; }
   std::string_view key_prefix() const noexcept override { return options_.key_prefix; }

@@ -11,22 +11,25 @@
 
 namespace weir::waiting {
 
-/// The ends of a limiter's cool-downs, as far as this process knows them, by the hash of the
-/// subject. Not thread-safe.
+/// The ends of cool-downs, as far as this process knows them, by a hash of resource and subject.
+/// Not thread-safe.
 class known_cool_downs {
  public:
   using time = detail::check::steady_time;
 
-  /// The end of the subject's cool-down; time{} if none is known.
-  time until(std::string_view subject) const {
-    const auto found = ends_.find(hash_(subject));
+  std::uint64_t key_of(std::uint64_t resource_id, std::string_view subject) const noexcept {
+    return hash_(subject) ^ resource_id;
+  }
+
+  /// The end of the key's cool-down; time{} if none is known.
+  time until(std::uint64_t key) const {
+    const auto found = ends_.find(key);
     return found == ends_.end() ? time{} : found->second;
   }
 
   /// True if the cool-down was unknown, or ends later than known by more than `same_end`. False if
   /// it is not kept, because there are too many.
-  bool note(std::string_view subject, time until, time now, std::chrono::microseconds same_end) {
-    const std::uint64_t key = hash_(subject);
+  bool note(std::uint64_t key, time until, time now, std::chrono::microseconds same_end) {
     if (const auto known = ends_.find(key); known != ends_.end()) {
       const bool is_later = until > known->second + same_end;
       known->second = std::max(known->second, until);
@@ -36,7 +39,7 @@ class known_cool_downs {
     return ends_.size() < most && ends_.emplace(key, until).second;
   }
 
-  void forget(std::string_view subject) { ends_.erase(hash_(subject)); }
+  void forget(std::uint64_t key) { ends_.erase(key); }
 
  private:
   static constexpr std::size_t most = 10'000;

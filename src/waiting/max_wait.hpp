@@ -6,7 +6,6 @@
 #include "base/jitter.hpp"
 #include "weir/decision.hpp"
 #include "weir/detail/check.hpp"
-#include "weir/detail/request.hpp"
 
 namespace weir::waiting {
 
@@ -14,7 +13,7 @@ namespace weir::waiting {
 inline constexpr std::chrono::microseconds same_end = std::chrono::milliseconds{100};
 
 /// What is left of a `max_wait` that ends at `latest`, rounded down by at most 1/64 of max_wait, so
-/// that requests made together are equal and coalesce.
+/// that checks started together are equal and coalesce.
 inline std::chrono::microseconds max_wait_left(std::chrono::microseconds max_wait,
                                                detail::check::steady_time latest,
                                                detail::check::steady_time now) {
@@ -25,14 +24,12 @@ inline std::chrono::microseconds max_wait_left(std::chrono::microseconds max_wai
   return std::max(microseconds{0}, left - left % step);
 }
 
-/// Corrects retry_after in the refusal of a request that carried less than the call's max_wait: the
-/// caller's next call carries all of it. A failure policy's retry_after does not depend on
-/// max_wait.
-inline decision with_whole_max_wait(decision d, const detail::acquire_request& call,
-                                    const detail::acquire_request& sent) {
-  using std::chrono::microseconds;
+/// Corrects retry_after in the refusal of a check that carried less than the call's max_wait, by
+/// `less`: the caller's next call carries all of it. A failure policy's retry_after does not depend
+/// on max_wait.
+inline decision with_whole_max_wait(decision d, std::chrono::microseconds less) {
   if (d.source == source::fallback) return d;
-  d.retry_after = std::max(microseconds{1}, d.retry_after - (call.max_wait - sent.max_wait));
+  d.retry_after = std::max(std::chrono::microseconds{1}, d.retry_after - less);
   return d;
 }
 

@@ -4,14 +4,12 @@
 #include <boost/intrusive/set.hpp>
 #include <compare>
 #include <cstdint>
-#include <memory>
 
 #include "check/flight.hpp"
 #include "policy/arithmetic.hpp"
+#include "waiting/reservation.hpp"
 
 namespace weir::waiting {
-
-class reservation_request;
 
 /// The order of waiters: the larger priority first, then the earlier arrival. All priorities rise
 /// alike with waiting, so the order of two waiters never changes: with a priority_aging of `a`, a
@@ -31,30 +29,30 @@ struct rank {
   friend auto operator<=>(const rank&, const rank&) = default;
 };
 
-/// A caller of acquire() in a queue, from its arrival until it has its result.
+/// A caller of acquire() that the store's first answer has made wait, until it has its result. It
+/// has a reservation; or it waits to ask the store again after a failure; or it asks again.
 struct waiter : detail::queued_waiter {
   using list_hook = detail::check::hook;
   using set_hook = boost::intrusive::set_member_hook<
       boost::intrusive::link_mode<boost::intrusive::auto_unlink>>;
   using time = detail::check::steady_time;
 
-  waiter(detail::check& c, const rank& r, time until) noexcept
-      : caller(&c), order(r), latest(until) {}
+  waiter(detail::check& c, const rank& r, time until, std::chrono::microseconds longest) noexcept
+      : caller(&c), order(r), latest(until), max_wait(longest) {}
 
-  const detail::acquire_request& request() const noexcept {
-    return detail::as<detail::acquire_request>(*caller);
-  }
+  bool has_reservation() const noexcept { return by_due.is_linked(); }
   std::int64_t cost() const noexcept { return caller->units; }
 
-  detail::check* caller;
-  rank order;
-  time latest;                                       // the end of its max_wait
-  time reserved_at = time::min();                    // when it got its reservation; min(): never
-  time repeat_at{};                                  // after a failed request: when to repeat it
-  std::shared_ptr<reservation_request> reservation;  // its pending request or its reservation
+  detail::check* const caller;
+  const rank order;
+  time latest;                               // the end of its max_wait
+  const std::chrono::microseconds max_wait;  // the caller's; its check carries what is left of it
+  time reserved_at = time::min();            // when it got its reservation; min(): never
+  time repeat_at{};                          // after a failure: when to ask again
+  reservation held;                          // if it has one
 
-  list_hook by_repeat;
-  set_hook by_rank, by_cost;
+  list_hook by_event;  // among those that ask again, or that will
+  set_hook by_rank, by_due, by_cost_and_due, by_cost_and_rank;
 };
 
 namespace order {
@@ -62,20 +60,27 @@ namespace order {
 struct of_rank {
   bool operator()(const waiter& a, const waiter& b) const noexcept { return a.order < b.order; }
 };
-/// By cost, then by rank. Also compares with a bare cost.
-struct of_cost {
+struct of_due {
   bool operator()(const waiter& a, const waiter& b) const noexcept {
-    return a.cost() != b.cost() ? a.cost() < b.cost() : a.order < b.order;
+    return a.held.due != b.held.due ? a.held.due < b.held.due : a.held.number < b.held.number;
+  }
+};
+/// By cost, then by the order of `Next`. Also compares with a bare cost.
+template <class Next>
+struct of_cost_and {
+  bool operator()(const waiter& a, const waiter& b) const noexcept {
+    return a.cost() != b.cost() ? a.cost() < b.cost() : Next()(a, b);
   }
   bool operator()(const waiter& a, std::int64_t cost) const noexcept { return a.cost() < cost; }
   bool operator()(std::int64_t cost, const waiter& a) const noexcept { return cost < a.cost(); }
 };
+using of_cost_and_rank = of_cost_and<of_rank>;
+using of_cost_and_due = of_cost_and<of_due>;
 
 }  // namespace order
 
-template <waiter::list_hook waiter::*Hook>
 using waiter_list = boost::intrusive::list<
-    waiter, boost::intrusive::member_hook<waiter, waiter::list_hook, Hook>,
+    waiter, boost::intrusive::member_hook<waiter, waiter::list_hook, &waiter::by_event>,
     boost::intrusive::constant_time_size<false>>;
 
 template <class Order, waiter::set_hook waiter::*Hook>
@@ -83,8 +88,9 @@ using waiter_set = boost::intrusive::multiset<
     waiter, boost::intrusive::member_hook<waiter, waiter::set_hook, Hook>,
     boost::intrusive::compare<Order>, boost::intrusive::constant_time_size<false>>;
 
-using waiters_to_repeat = waiter_list<&waiter::by_repeat>;
 using waiters_by_rank = waiter_set<order::of_rank, &waiter::by_rank>;
-using waiters_by_cost = waiter_set<order::of_cost, &waiter::by_cost>;
+using waiters_by_due = waiter_set<order::of_due, &waiter::by_due>;
+using waiters_by_cost_and_due = waiter_set<order::of_cost_and_due, &waiter::by_cost_and_due>;
+using waiters_by_cost_and_rank = waiter_set<order::of_cost_and_rank, &waiter::by_cost_and_rank>;
 
 }  // namespace weir::waiting

@@ -11,7 +11,7 @@
 #include "integration/acquire_queue_fixture.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "support/random_source.hpp"
-#include "waiting/acquire_queue.hpp"
+#include "waiting/waiting_room.hpp"
 
 namespace leaving_a_queue_test {
 namespace {
@@ -101,10 +101,10 @@ BOOST_AUTO_TEST_CASE(an_idle_limiter_remembers_nobody) {
         weir::detail::arguments_of<weir::detail::acquire_request>{
             .subject = weir::detail::short_text(std::to_string(i % 2)), .asked = {.max_wait = 1s}});
   }
-  BOOST_TEST(core->queue->lines() == 2u);
+  BOOST_TEST(core->room->lines() == 2u);
   weir::test::run_until_complete(io, c);
   BOOST_TEST(c.allowed() == 20u);
-  BOOST_TEST(core->queue->lines() == 0u);
+  BOOST_TEST(core->room->lines() == 0u);
 }
 
 // ---- processes, threads

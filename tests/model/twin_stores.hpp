@@ -180,7 +180,7 @@ struct fixture : test::limiter_fixture {
     const reservation r = std::move(t.reserved[place]);
     t.reserved.erase(t.reserved.begin() + static_cast<std::ptrdiff_t>(place));
     for (test::fake_check* c : {r.far.get(), r.near.get()}) {
-      detail::check& back = detail::make_give_back(*c);
+      detail::check& back = detail::make_give_back(test::taken_by(*c));
       back.timeout = 50s;  // on a busy machine, too
       c->check().limiter->store->start(back);
     }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "check/flight.hpp"
+#include "check/give_back.hpp"
 #include "check/limiter_spec.hpp"
 #include "check/store_backend.hpp"
 
@@ -74,6 +75,10 @@ class fake_check {
   const detail::check& check() const noexcept { return made_->self; }
   operator detail::check&() noexcept { return made_->self; }
   operator const detail::check&() const noexcept { return made_->self; }
+  /// True while a call of acquire() has no result.
+  bool is_in_room() const noexcept {
+    return check().flight.room.place != detail::room_note::outside;
+  }
 
  private:
   struct arguments {
@@ -145,10 +150,20 @@ class fake_check {
   const detail::short_text& subject = check().subject;
   const detail::check_stage& stage = check().flight.stage;
   const std::uint32_t& position = check().flight.position;
-  detail::queued_waiter* const& queued = check().flight.queued;
   detail::check::steady_time& deadline = check().flight.deadline;
   const detail::check::steady_time& sent = check().flight.sent;
 };
+
+/// What gives back the reservation of an acquire.
+inline detail::taken_units taken_by(const fake_check& c) {
+  const detail::check& own = c.check();
+  return {.limiter = own.limiter,
+          .subject = own.subject,
+          .units = own.units,
+          .about = own.answer,
+          .further = {own.further().begin(), own.further().end()},
+          .found = detail::as<detail::acquire_request>(own).found};
+}
 
 inline bool done_with(const fake_check& c, error_code ec) {
   return c.stage == detail::check_stage::done && c.ec == ec;

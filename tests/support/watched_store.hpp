@@ -6,7 +6,6 @@
 
 #include "check/flight.hpp"
 #include "check/store_backend.hpp"
-#include "waiting/reservation_request.hpp"
 #include "weir/store.hpp"
 
 namespace weir::test {
@@ -20,20 +19,21 @@ class watched_store final : public detail::store_backend {
   watched_store(const store& inner, watcher watch)
       : store_backend(inner.backend()->get_executor()),
         inner_(inner.backend()),
-        watch_(std::move(watch)) {}
+        watch_(std::move(watch)) {
+    inner_->attach(std::make_unique<forwarder>(*this));
+  }
 
   void start(detail::check& c) override {
-    // Nothing is left of these afterwards; of a line's question, the line itself keeps it.
+    // Nothing is left of these afterwards.
     const bool is_take = c.kind == detail::check_kind::record && c.flight.is_internal;
     if (c.traits.gives_back || is_take) {
       watch_(c);
       return inner_->start(c);
     }
     inner_->start(c);
-    watch_(request_of(c));
+    watch_(c);
   }
   void cancel(detail::check& c, detail::cancel_scope scope) override { inner_->cancel(c, scope); }
-  bool replace(detail::check& c, detail::check& by) override { return inner_->replace(c, by); }
   void close() override { inner_->close(); }
   detail::roster<const detail::limiter_spec>& limiters() noexcept override {
     return inner_->limiters();
@@ -41,13 +41,24 @@ class watched_store final : public detail::store_backend {
   std::string_view key_prefix() const noexcept override { return inner_->key_prefix(); }
 
  private:
-  /// The check with the store's answer: a caller of acquire() that has become a waiter has given it
-  /// to its request.
-  static const detail::check& request_of(const detail::check& c) {
-    if (c.flight.queued == nullptr) return c;
-    const auto& request = static_cast<const waiting::waiter&>(*c.flight.queued).reservation;
-    return request == nullptr ? c : *request;  // null: it failed, and is to be repeated
-  }
+  /// Hands what the inner store has finished to the sink of this one, where acquire_all waits.
+  class forwarder final : public detail::completion_sink {
+   public:
+    explicit forwarder(watched_store& whole) : whole_(whole) {}
+    void complete(detail::check& c) override { whole_.sink().complete(c); }
+    void complete(detail::check_list&& done) override { whole_.sink().complete(std::move(done)); }
+    void wait(detail::check& c) override { whole_.sink().wait(c); }
+    void cancel(detail::check& c, detail::cancel_scope s) override { whole_.sink().cancel(c, s); }
+    void close(const std::shared_ptr<void>& keep_alive) override {
+      whole_.sink().close(keep_alive);
+    }
+    void context_shut_down() noexcept override {
+      if (whole_.has_sink()) whole_.sink().context_shut_down();
+    }
+
+   private:
+    watched_store& whole_;
+  };
 
   const std::shared_ptr<detail::store_backend> inner_;
   const watcher watch_;

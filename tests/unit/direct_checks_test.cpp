@@ -41,33 +41,45 @@ class held_store final : public detail::store_backend {
     }
     end(c);
   }
-  void cancel(check& c, detail::cancel_scope) override {
-    if (state == unsent) abort(c);
-  }
-  bool replace(check& c, check& successor) override {
-    if (state == answered) return false;
-    if (state == sent) held.push_back(&successor);
+  void cancel(check& c, detail::cancel_scope scope) override {
+    if (state == unsent) return abort(c);
+    if (state == answered || scope == detail::cancel_scope::only_unsent) return;
+    check& other = detail::stand_in_for(c);
+    c.flight.left_stand_in = true;
+    held.push_back(&other);
     abort(c);
-    return state == sent;
   }
   void close() override {}
   std::string_view key_prefix() const noexcept override { return "weir"; }
 
   /// Answers the first request: it may go out then.
-  void reserve(std::chrono::microseconds delay) {
-    check& c = take_first();
+  void reserve(std::chrono::microseconds delay) { end(take_reserved(delay)); }
+  check& take_reserved(std::chrono::microseconds delay) {
+    check& c = *take_first();
     c.answer.allowed = true;
     c.answer.decided_at = time_point(1'000'000s);
     c.answer.delay = delay;
+    c.flight.stage = check_stage::done;
+    return c;
+  }
+  /// The first request is a caller's whose deadline has passed.
+  void time_out() {
+    check& c = *take_first();
+    held.push_back(&detail::stand_in_for(c));
+    c.flight.left_stand_in = true;
+    c.ec = error::no_reply;
     end(c);
   }
   void fail(error e) {
-    check& c = take_first();
+    check& c = *take_first();
     c.ec = e;
     end(c);
   }
-  /// True if the first request is the check of a caller.
-  bool has_direct_check() const { return !held.at(0)->flight.is_internal; }
+  check* take_first() {
+    check* const c = held.at(0);
+    held.pop_front();
+    return c;
+  }
 
   enum { unsent, sent, answered } state = sent;  // of what is cancelled
   std::deque<check*> held;
@@ -77,11 +89,6 @@ class held_store final : public detail::store_backend {
   void end_together(detail::check_list&& done) { sink().complete(std::move(done)); }
 
  private:
-  check& take_first() {
-    check& c = *held.at(0);
-    held.pop_front();
-    return c;
-  }
   void abort(check& c) {
     std::erase(held, &c);
     c.ec = asio::error::operation_aborted;
@@ -106,7 +113,7 @@ struct stage {
 
   explicit stage(limiter_options o = {})
       : partner(weir::store(held), "r", gcra{.rate = per_second(1), .burst = 1}, std::move(o)) {
-    acquire("first");  // it starts the timer, and so goes through a queue
+    acquire("first");  // it starts the timer
     core = held->held.at(0)->limiter;
     reserve(0us);
   }
@@ -135,7 +142,7 @@ struct stage {
     held->reserve(delay);
     poll();
   }
-  waiting::acquire_queue& queue() { return *detail::impl_of(*core).queue; }
+  waiting::waiting_room& room() { return *detail::impl_of(*core).room; }
 
   asio::io_context io;
   std::shared_ptr<held_store> held = std::make_shared<held_store>(io);
@@ -153,31 +160,42 @@ BOOST_AUTO_TEST_CASE(a_request_that_need_not_wait_is_the_callers_own_check) {
   stage s;
   auto& a = s.acquire("a");
   auto& b = s.acquire("a");
-  BOOST_TEST(s.held->has_direct_check());
-  BOOST_TEST(s.queue().lines() == 1u);
+  BOOST_TEST(s.room().lines() == 1u);
   s.reserve(0us);
   BOOST_TEST((a.may_go() && b.ended == 0));
-  BOOST_TEST(s.held->has_direct_check());
   s.reserve(0us);
   BOOST_TEST(b.may_go());
-  BOOST_TEST(s.queue().lines() == 0u);
+  BOOST_TEST(s.room().lines() == 0u);
 }
 
 // Each went back as its answer came, with all later ones behind it, and the store took little back.
 BOOST_AUTO_TEST_CASE(reservations_of_calls_that_got_no_reply_in_time_go_back_the_last_one_first) {
   stage s;
-  s.acquire("a");
+  for (int i = 0; i < 3; ++i) s.acquire("a");
+  for (int i = 0; i < 3; ++i) s.held->time_out();
   detail::check_list done;
-  for (const auto delay : {1s, 2s, 3s}) {
-    check& late = detail::stand_in_for(*s.held->held.front());
-    late.answer.allowed = true;
-    late.answer.delay = delay;
-    late.flight.stage = check_stage::done;
-    done.push_back(late);
-  }
+  for (const auto delay : {1s, 2s, 3s}) done.push_back(s.held->take_reserved(delay));
   s.held->end_together(std::move(done));
+  s.poll();
   BOOST_TEST((s.held->delays == std::vector<std::chrono::microseconds>{3s, 2s, 1s}));
-  s.reserve(0us);
+  for (const stage::caller& c : s.callers) BOOST_TEST(c.ended == 1);
+  BOOST_TEST(s.room().lines() == 0u);
+}
+
+// Who took what another caller had left could not settle it.
+BOOST_AUTO_TEST_CASE(a_reservation_that_passes_to_another_caller_has_a_receipt) {
+  stage s;
+  auto& a = s.acquire("a");
+  s.acquire("a");
+  s.cancel(a);
+  // The other answer comes last.
+  std::swap(s.held->held[0], s.held->held[1]);
+  s.reserve(20ms);
+  auto& newcomer = s.acquire("a");
+  BOOST_TEST(s.held->held.size() == 1u);  // the other caller's
+  test::run_until(s.io, [&] { return newcomer.ended == 1; });
+  BOOST_TEST(newcomer.may_go());
+  BOOST_TEST(newcomer.answer.receipt.id != 0u);
 }
 
 BOOST_AUTO_TEST_CASE(direct_checks_count_as_waiters) {
@@ -196,7 +214,7 @@ BOOST_AUTO_TEST_CASE(direct_checks_count_as_waiters) {
   BOOST_TEST(other.may_go());
   s.reserve(0us);
   BOOST_TEST(d.may_go());
-  BOOST_TEST(s.queue().lines() == 0u);
+  BOOST_TEST(s.room().lines() == 0u);
 }
 
 // The last one is in the queue before the second one.
@@ -205,9 +223,7 @@ BOOST_AUTO_TEST_CASE(direct_checks_that_have_to_wait_go_in_the_order_of_their_ca
   const stage::caller* const called[] = {&s.acquire("a"), &s.acquire("a"), nullptr};
   s.held->reserve(1ms);
   const auto& last = s.acquire("a");
-  BOOST_TEST(s.held->has_direct_check());
   s.held->reserve(2ms);
-  BOOST_TEST(!s.held->has_direct_check());
   s.held->reserve(3ms);
   s.order.clear();
   test::run_until(s.io, [&] { return s.order.size() == 3; });
@@ -222,7 +238,7 @@ BOOST_AUTO_TEST_CASE(what_a_cancelled_direct_check_has_reserved_goes_back) {
   BOOST_TEST_REQUIRE(s.held->held.size() == 1u);
   s.reserve(1h);
   BOOST_TEST(s.held->returned == 1);
-  BOOST_TEST(s.queue().lines() == 0u);
+  BOOST_TEST(s.room().lines() == 0u);
 }
 
 // Each reservation goes back whole only if none stands behind it.
@@ -252,7 +268,7 @@ BOOST_AUTO_TEST_CASE(nothing_goes_back_before_the_direct_checks_are_answered) {
   s.cancel(b);
   s.reserve(2h);
   BOOST_TEST(s.held->returned == 2);
-  BOOST_TEST(s.queue().lines() == 0u);
+  BOOST_TEST(s.room().lines() == 0u);
 }
 
 BOOST_AUTO_TEST_CASE(a_closing_store_gives_nothing_back_before_the_direct_checks_are_answered) {
@@ -260,7 +276,7 @@ BOOST_AUTO_TEST_CASE(a_closing_store_gives_nothing_back_before_the_direct_checks
   auto& a = s.acquire("a");
   auto& b = s.acquire("a");
   s.reserve(1h);
-  s.queue().close(nullptr);
+  s.room().close(nullptr);
   s.poll();
   BOOST_TEST(s.held->returned == 0);
   s.held->reserve(2h);
@@ -277,7 +293,7 @@ BOOST_AUTO_TEST_CASE(a_direct_check_that_was_not_sent_leaves_nothing) {
     s.cancel(a, how);
     BOOST_TEST(a.has(asio::error::operation_aborted));
     BOOST_TEST(s.held->held.empty());
-    BOOST_TEST(s.queue().lines() == 0u);
+    BOOST_TEST(s.room().lines() == 0u);
   }
 }
 
@@ -308,7 +324,7 @@ BOOST_AUTO_TEST_CASE(a_direct_check_that_is_cancelled_too_late_does_not_begin_to
     BOOST_TEST(a.ended == 1);
     BOOST_TEST(a.may_go() == (delay == 0us));
     BOOST_TEST(s.held->returned == (delay == 0us ? 0 : 1));
-    BOOST_TEST(s.queue().lines() == 0u);
+    BOOST_TEST(s.room().lines() == 0u);
   }
 }
 
@@ -316,7 +332,7 @@ BOOST_AUTO_TEST_CASE(a_cool_down_that_begins_meanwhile_covers_a_direct_check) {
   stage s({.cool_downs = true});
   auto& a = s.acquire("a");
   auto& b = s.acquire("b");
-  s.queue().cool_down(s.core, "a", 1h);
+  s.room().cool_down(s.core, "a", 1h);
   s.reserve(0us);
   BOOST_TEST(a.ended == 0);
   BOOST_TEST(s.held->returned == 1);  // and another reservation is made
@@ -346,7 +362,7 @@ BOOST_AUTO_TEST_CASE(a_closing_store_stays_until_its_direct_checks_are_answered)
   auto& b = s.acquire("a");
   std::shared_ptr<void> keep_alive = std::make_shared<int>();
   const std::weak_ptr<void> is_alive = keep_alive;
-  s.queue().close(std::move(keep_alive));
+  s.room().close(std::move(keep_alive));
   s.reserve(0us);
   BOOST_TEST(a.may_go());
   BOOST_TEST(!is_alive.expired());

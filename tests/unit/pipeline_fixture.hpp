@@ -41,6 +41,7 @@ struct fixture {
   pipeline::time now{1000h};
   reply_reader reader;
   stream_state last_state = stream_state::good;
+  weir::detail::check_list last_done;
 
   ~fixture() { line.abandon().clear(); }
 
@@ -61,7 +62,7 @@ struct fixture {
     std::copy(bytes.begin(), bytes.end(), room.begin());
     reader.commit(bytes.size());
     last_state = line.consume(reader, now);
-    line.take_done();
+    last_done = line.take_done();
     return last_state != stream_state::broken;
   }
   /// Answers all calls that are due: with errors, so that their numbers of keys do not matter.

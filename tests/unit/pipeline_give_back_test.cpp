@@ -33,7 +33,7 @@ class returned_reservation {
   static weir::detail::check& make(fake_check& reserved) {
     reserved.answer.allowed = true;
     reserved.answer.delay = reserved.answer.reset_after = 1ms;  // it comes soon
-    return weir::detail::make_give_back(reserved);
+    return weir::detail::make_give_back(taken_by(reserved));
   }
 
   fake_check booked_;
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_give_back_is_repeated_if_its_failure_may_pass) {
         weir::limiter_options{});
     fake_check reserved(core, "turn", 1, check_kind::acquire);
     reserved.answer.allowed = true;
-    store->last = &weir::detail::make_give_back(reserved);
+    store->last = &weir::detail::make_give_back(taken_by(reserved));
     store->last->ec = e;
     store->last->finish(weir::detail::delivery::dispatch);
     BOOST_TEST(store->asked == (may_pass ? 1 : 0), weir::error_code(e).message());

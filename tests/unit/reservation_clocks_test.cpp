@@ -1,13 +1,13 @@
 // Reservations of one queue that were made by different clocks: by the store, by the fallback in
 // this process, and by a server that took over.
-#include "queue_fixture.hpp"
+#include "line_fixture.hpp"
 
 namespace reservation_clocks_test {
 namespace {
 
 using namespace std::chrono_literals;
 using weir::decision;
-using weir::test::queue_stage;
+using weir::test::line_stage;
 
 decision reserved_at(weir::time_point clock, std::chrono::microseconds delay) {
   decision d;
@@ -24,7 +24,7 @@ BOOST_AUTO_TEST_SUITE(reservation_clocks_suite)
 // This host's clock is an hour ahead of the server's: the fallback's answer seemed to be the later
 // reservation, and waited for the store's.
 BOOST_AUTO_TEST_CASE(a_fallback_with_a_fast_clock_does_not_wait_for_a_reservation_of_the_store) {
-  queue_stage s({});
+  line_stage s({});
   s.arrive(0, 30s);
   s.book_in(0, 20s);
   s.arrive(0, 1s);
@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(a_fallback_with_a_fast_clock_does_not_wait_for_a_reservatio
 }
 
 BOOST_AUTO_TEST_CASE(a_new_server_with_a_fast_clock_makes_no_waiter_exceed_its_max_wait) {
-  queue_stage s({});
+  line_stage s({});
   s.arrive(0, 30s);
   s.book_in(0, 20s);
   s.arrive(0, 2s);
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(a_new_server_with_a_fast_clock_makes_no_waiter_exceed_its_m
 // The second waiter's max_wait allows less than the first one's late answer. The third comes after
 // both of them all the same.
 BOOST_AUTO_TEST_CASE(a_bounded_due_time_does_not_let_a_later_reservation_come_first) {
-  queue_stage s({});
+  line_stage s({});
   s.arrive(0, 30s, 1);
   s.arrive(0, 1s, 2);
   s.arrive(0, 30s, 3);
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(a_bounded_due_time_does_not_let_a_later_reservation_come_fi
 // The order was kept behind the last reservation, also behind one that had gone back: what came
 // then, and was reserved before that one, overtook all others.
 BOOST_AUTO_TEST_CASE(the_order_is_kept_behind_what_is_still_reserved) {
-  queue_stage s({});
+  line_stage s({});
   s.arrive(0, 30s);
   const auto begin = s.clock();
   s.wait(100ms);
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(the_order_is_kept_behind_what_is_still_reserved) {
 
 // All whose reservations came before that of the late answer went with it, in one microsecond.
 BOOST_AUTO_TEST_CASE(after_a_late_answer_the_others_catch_up_a_third_faster) {
-  queue_stage s({});
+  line_stage s({});
   for (int i = 0; i < 41; ++i) s.arrive(0, 30s);
   const auto begin = s.clock();
   s.wait(100ms);
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(after_a_late_answer_the_others_catch_up_a_third_faster) {
 // The first answer was late. So the second reservation seemed to be the earlier one, and the first
 // one went back, on which the second one stood.
 BOOST_AUTO_TEST_CASE(what_goes_back_is_the_last_one_by_the_clock_of_the_store) {
-  queue_stage s({});
+  line_stage s({});
   s.arrive();
   s.arrive();
   const auto begin = s.clock();
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(what_goes_back_is_the_last_one_by_the_clock_of_the_store) {
 
 // The difference of the clocks is no lateness.
 BOOST_AUTO_TEST_CASE(a_new_server_with_a_fast_clock_delays_nobody) {
-  queue_stage s({});
+  line_stage s({});
   s.arrive(0, 30s);
   s.book_in(0, 1s);
   s.arrive(0, 30s);

@@ -1,5 +1,5 @@
 // Waiters that leave the queue of a subject: which reservation goes back, and when.
-#include "queue_fixture.hpp"
+#include "line_fixture.hpp"
 
 namespace returned_reservations_test {
 namespace {
@@ -8,14 +8,14 @@ using namespace std::chrono_literals;
 using weir::decision;
 using weir::error;
 using weir::on_overflow;
-using weir::test::queue_stage;
+using weir::test::line_stage;
 using scope = weir::detail::cancel_scope;
 
 const auto aborted = boost::asio::error::operation_aborted;
 
 /// A caller has left its reservation, and the answer to another one is due.
-struct one_to_go_back : queue_stage {
-  one_to_go_back() : queue_stage({}) {
+struct one_to_go_back : line_stage {
+  one_to_go_back() : line_stage({}) {
     arrive();
     reserve_all();
     arrive();
@@ -29,7 +29,7 @@ struct one_to_go_back : queue_stage {
 BOOST_AUTO_TEST_SUITE(returned_reservations_suite)
 
 BOOST_AUTO_TEST_CASE(a_cancelled_waiter_gives_the_last_reservation_back) {
-  queue_stage s({});
+  line_stage s({});
   for (int i = 0; i < 4; ++i) s.arrive();
   s.reserve_all();
   s.leave(1);
@@ -42,12 +42,12 @@ BOOST_AUTO_TEST_CASE(a_cancelled_waiter_gives_the_last_reservation_back) {
   BOOST_TEST((s.answer_of(2).delay == 2s));
   s.leave(3);
   WEIR_TEST_NUMBERS(s.returned(), {2});
-  BOOST_TEST(s.queue->is_idle());
-  BOOST_TEST((s.queue->wakeup() == weir::waiting::reservation_queue::time::max()));
+  BOOST_TEST(s.line->is_idle());
+  BOOST_TEST((s.line->wakeup() == weir::waiting::waiter_line::time::max()));
 }
 
 BOOST_AUTO_TEST_CASE(a_newcomer_that_cannot_use_what_would_go_back_makes_a_request) {
-  queue_stage s({});
+  line_stage s({});
   for (int i = 0; i < 3; ++i) s.arrive();
   s.reserve_all();
   s.arrive();
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(a_newcomer_that_cannot_use_what_would_go_back_makes_a_reque
 // While callers left and others came, each reservation went back behind a request that was under
 // way. A bucket of 20 units lost two thirds of its rate so.
 BOOST_AUTO_TEST_CASE(a_newcomer_takes_what_would_go_back) {
-  queue_stage s({});
+  line_stage s({});
   for (int i = 0; i < 3; ++i) s.arrive();
   s.reserve_all();
   s.arrive();
@@ -80,12 +80,12 @@ BOOST_AUTO_TEST_CASE(a_newcomer_takes_what_would_go_back) {
   WEIR_TEST_NUMBERS(s.told(), {2, 3, newcomer});
   BOOST_TEST((s.answer_of(2).delay == 1s));
   BOOST_TEST((s.answer_of(newcomer).delay == 3s));
-  BOOST_TEST(s.queue->is_idle());
+  BOOST_TEST(s.line->is_idle());
 }
 
 // Newcomers that took such reservations all went at once.
 BOOST_AUTO_TEST_CASE(a_newcomer_takes_no_reservation_whose_time_has_passed) {
-  queue_stage s({});
+  line_stage s({});
   for (int i = 0; i < 2; ++i) s.arrive();
   s.reserve_all();
   s.arrive();
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(a_newcomer_takes_no_reservation_whose_time_has_passed) {
 }
 
 BOOST_AUTO_TEST_CASE(a_newcomer_takes_the_earliest_of_what_would_go_back) {
-  queue_stage s({});
+  line_stage s({});
   for (int i = 0; i < 4; ++i) s.arrive();
   for (std::size_t i = 0; i < 3; ++i) {
     s.leave(i);
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_newcomer_takes_the_earliest_of_what_would_go_back) {
 // The store has forgotten it: the newcomer would wait for nothing.
 BOOST_AUTO_TEST_CASE(a_newcomer_takes_no_reservation_from_before_a_reset) {
   one_to_go_back s;
-  s.queue->forget_cool_down();
+  s.line->forget_cool_down();
   const std::size_t newcomer = s.arrive();
   WEIR_TEST_NUMBERS(s.requested(), {newcomer});
 }
@@ -121,11 +121,11 @@ BOOST_AUTO_TEST_CASE(a_newcomer_takes_no_reservation_from_before_a_reset) {
 // When another answer named that cool-down, too, the reservation was given back, and a new one was
 // made behind all others.
 BOOST_AUTO_TEST_CASE(a_newcomer_keeps_what_was_reserved_behind_a_cool_down) {
-  queue_stage s({});
+  line_stage s({});
   s.arrive();
   s.arrive();
   s.leave(0);
-  s.requests[0]->asked.cool_down_left = 5s;
+  s.requests[0].cool_down_left = 5s;
   s.book_in(0, 5s);
   s.requested();
   s.arrive();
@@ -136,14 +136,13 @@ BOOST_AUTO_TEST_CASE(a_newcomer_keeps_what_was_reserved_behind_a_cool_down) {
 
 BOOST_AUTO_TEST_CASE(a_newcomer_takes_nothing_after_the_close) {
   one_to_go_back s;
-  weir::waiting::orders none;
-  s.queue->close(none);
+  s.close();
   const std::size_t newcomer = s.arrive();
   WEIR_TEST_NUMBERS(s.requested(), {newcomer});
 }
 
 BOOST_AUTO_TEST_CASE(no_reservation_of_another_cost_is_given_back) {
-  queue_stage s({});
+  line_stage s({});
   s.arrive(0, 10s, 1);
   s.arrive(0, 10s, 2);
   s.reserve_all();
@@ -152,7 +151,7 @@ BOOST_AUTO_TEST_CASE(no_reservation_of_another_cost_is_given_back) {
 }
 
 BOOST_AUTO_TEST_CASE(a_reservation_of_the_fallback_is_not_given_back) {
-  queue_stage s({});
+  line_stage s({});
   s.arrive();
   decision d;
   d.allowed = true;
@@ -165,7 +164,7 @@ BOOST_AUTO_TEST_CASE(a_reservation_of_the_fallback_is_not_given_back) {
 }
 
 BOOST_AUTO_TEST_CASE(leaving_while_the_store_is_asked) {
-  queue_stage s({});
+  line_stage s({});
   s.arrive();
   s.arrive();
   s.leave(0);
@@ -177,13 +176,13 @@ BOOST_AUTO_TEST_CASE(leaving_while_the_store_is_asked) {
   s.leave(1);
   s.book_in(1, 3s);
   WEIR_TEST_NUMBERS(s.returned(), {1});
-  BOOST_TEST(s.queue->is_idle());
+  BOOST_TEST(s.line->is_idle());
 }
 
 // The store takes back units on which another reservation stands only in part, or not at all.
 BOOST_AUTO_TEST_CASE(
     a_waiter_that_leaves_while_the_store_is_asked_gives_the_last_reservation_back) {
-  queue_stage s({});
+  line_stage s({});
   for (int i = 0; i < 4; ++i) s.arrive();
   s.arrive(0, 10s, 2);
   s.book_in(0, 1s);
@@ -198,11 +197,11 @@ BOOST_AUTO_TEST_CASE(
   WEIR_TEST_NUMBERS(s.told(), {3});
   s.wait(3s);
   WEIR_TEST_NUMBERS(s.told(), {4});  // of another cost
-  BOOST_TEST(s.queue->is_idle());
+  BOOST_TEST(s.line->is_idle());
 }
 
 BOOST_AUTO_TEST_CASE(what_a_cancelled_waiter_got_at_once_is_for_the_next) {
-  queue_stage s({});
+  line_stage s({});
   s.arrive();
   s.arrive();
   s.leave(0);
@@ -218,7 +217,7 @@ BOOST_AUTO_TEST_CASE(what_a_cancelled_waiter_got_at_once_is_for_the_next) {
 }
 
 BOOST_AUTO_TEST_CASE(nobody_takes_what_a_cancelled_waiter_got_in_a_cool_down) {
-  queue_stage s({});
+  line_stage s({});
   s.arrive();
   s.arrive();
   s.leave(0);
@@ -233,7 +232,7 @@ BOOST_AUTO_TEST_CASE(nobody_takes_what_a_cancelled_waiter_got_in_a_cool_down) {
 
 // When the first two went back while the third was not there yet, they stayed counted.
 BOOST_AUTO_TEST_CASE(what_cancelled_waiters_hold_goes_back_when_no_answer_is_due) {
-  queue_stage s({});
+  line_stage s({});
   for (int i = 0; i < 4; ++i) s.arrive();
   s.book_in(0, 1s);
   s.book_in(1, 2s);
@@ -243,12 +242,12 @@ BOOST_AUTO_TEST_CASE(what_cancelled_waiters_hold_goes_back_when_no_answer_is_due
   WEIR_TEST_NUMBERS(s.returned(), {});
   s.book_in(3, 4s);
   WEIR_TEST_NUMBERS(s.returned(), {1, 0, 2, 3});
-  BOOST_TEST(s.queue->is_idle());
+  BOOST_TEST(s.line->is_idle());
 }
 
 // When the first waited for an answer, the request left before it, and was placed behind it.
 BOOST_AUTO_TEST_CASE(what_cancelled_waiters_hold_goes_back_before_an_unstarted_request) {
-  queue_stage s({});
+  line_stage s({});
   s.arrive();
   s.book_in(0, 1s);
   s.store_is_busy = true;
@@ -258,7 +257,7 @@ BOOST_AUTO_TEST_CASE(what_cancelled_waiters_hold_goes_back_before_an_unstarted_r
 }
 
 BOOST_AUTO_TEST_CASE(what_cancelled_waiters_hold_goes_back_before_a_new_request) {
-  queue_stage s({});
+  line_stage s({});
   s.arrive();
   s.arrive();
   s.book_in(0, 1s);
@@ -269,7 +268,7 @@ BOOST_AUTO_TEST_CASE(what_cancelled_waiters_hold_goes_back_before_a_new_request)
 }
 
 BOOST_AUTO_TEST_CASE(leaving_without_a_trace_only) {
-  queue_stage s({});
+  line_stage s({});
   s.arrive();
   s.arrive();
   // Being asked for: the store knows whether it was sent.

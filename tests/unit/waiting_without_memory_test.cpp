@@ -10,8 +10,8 @@
 #include "scarce_memory.hpp"
 #include "support/fake_check.hpp"
 #include "support/watched_store.hpp"
-#include "waiting/reservation_queue.hpp"
 #include "waiting/reservation_returns.hpp"
+#include "waiting/waiter_line.hpp"
 
 namespace {
 
@@ -76,9 +76,13 @@ BOOST_AUTO_TEST_CASE(a_give_back_of_several_limiters_that_finds_no_memory_is_as_
   const auto core = test::make_core("r", bucket);
   std::vector<detail::term> further;
   further.push_back({core, detail::short_text("another subject, with a long name"), 1});
-  test::fake_check reservation(core, "a subject, with a name too long for a check to hold it", 1,
-                               check_kind::acquire, {}, std::move(further));
-  detail::as<detail::acquire_request>(reservation.check()).found = {1, 2, 3};
+  const detail::taken_units reservation{
+      .limiter = core,
+      .subject = detail::short_text("a subject, with a name too long for a check to hold it"),
+      .units = 1,
+      .about = {},
+      .further = std::move(further),
+      .found = {1, 2, 3}};
   for_each_allocation([&](long number) {
     return throws_with_failure(
         number, [&] { detail::make_give_back(reservation).finish(detail::delivery::discard); });
@@ -90,23 +94,41 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_finds_no_memory_leaves_no_place_taken) {
   const auto core = test::make_core("r", bucket);
   for (const on_overflow how : {on_overflow::refuse_new, on_overflow::drop_lowest_priority}) {
     for_each_allocation([&](long number) {
-      waiting::reservation_queue queue({.max_waiting = 1, .overflow = how, .priority_aging = {}});
+      waiting::waiter_line line({.max_waiting = 1, .overflow = how, .priority_aging = {}}, 0);
       test::fake_check first(core, "a subject with a long name", 1, check_kind::acquire);
       test::fake_check second(core, "a subject with a long name", 1, check_kind::acquire);
       waiting::orders out;
-      const auto arrive = [&](test::fake_check& c) { queue.arrive(c, 1, {}, out); };
+      const auto arrive = [&](test::fake_check& c) {
+        line.arrive(c, 1, {}, out);
+        out.starts.clear();
+      };
+      const auto reserve = [&](test::fake_check& c) {
+        c.check().flight.room.place = detail::room_note::at_store;
+        line.started();
+        c.answer.allowed = true;
+        c.answer.delay = std::chrono::seconds(1);
+        line.answered(c, {}, {}, out);
+      };
       // The first one is dropped for the second one.
-      if (how == on_overflow::drop_lowest_priority) {
+      const bool is_full = how == on_overflow::drop_lowest_priority;
+      if (is_full) {
         arrive(first);
+        reserve(first);
         detail::as<detail::acquire_request>(second).priority = 1;
       }
-      const bool has_thrown = throws_with_failure(number, [&] { arrive(second); });
-      BOOST_TEST((second.queued == nullptr) == has_thrown);
+      const bool has_thrown = throws_with_failure(number, [&] {
+        arrive(second);
+        if (!is_full) reserve(second);
+      });
+      if (second.check().flight.room.place == detail::room_note::at_store) {
+        line.tell(second, error::store_full, out);  // as a room does
+      }
+      BOOST_TEST(second.is_in_room() == !has_thrown);
       std::size_t waiters = 0;
-      for (const auto* c : {&first, &second}) waiters += c->queued != nullptr;
-      BOOST_TEST(waiters == (has_thrown && first.queued == nullptr ? 0 : 1));
+      for (const auto* c : {&first, &second}) waiters += c->is_in_room();
+      BOOST_TEST(waiters == (has_thrown && !first.is_in_room() ? 0 : 1));
       out.told.clear();
-      queue.abandon(out);
+      line.abandon(out);
       BOOST_TEST(std::distance(out.told.begin(), out.told.end()) ==
                  static_cast<std::ptrdiff_t>(waiters));
       out.told.clear();
@@ -120,11 +142,12 @@ BOOST_AUTO_TEST_CASE(an_acquire_that_finds_no_memory_for_its_waiter_ends) {
     const auto core = std::make_shared<detail::limiter_impl>(
         std::make_shared<dropping_store>(io, false), "r", tiers(bucket), limiter_options{});
     test::fake_check c(core, "a subject with a long name", 1, check_kind::acquire);
-    throws_with_failure(number, [&] { core->queue->arrive(c); });
+    throws_with_failure(number, [&] { core->room->arrive(c, core->waiting_rules); });
     io.poll();
-    BOOST_TEST((c.queued != nullptr || test::done_with(c, error::store_full)));
-    BOOST_TEST(c.finished == (c.queued != nullptr ? 0 : 1));
-    core->queue->context_shut_down();
+    // The store drops a check that it is asked.
+    BOOST_TEST((c.is_in_room() || test::done_with(c, error::store_full)));
+    BOOST_TEST(c.finished == 1);
+    core->room->context_shut_down();
   });
 }
 
@@ -133,10 +156,10 @@ BOOST_AUTO_TEST_CASE(what_follows_reservations_that_go_back_follows_although_the
   asio::io_context io;
   const auto core = std::make_shared<detail::limiter_spec>(
       std::make_shared<dropping_store>(io, true), "r", tiers(bucket), limiter_options{});
-  const test::fake_check reservation(core, "a", 1, check_kind::acquire);
   waiting::reservation_returns returns;
   int sent = 0;
-  returns.add(io.get_executor(), {&detail::make_give_back(reservation)}, [&] { ++sent; });
+  returns.add(io.get_executor(), {&detail::make_give_back({core, detail::short_text("a"), 1, {}})},
+              [&] { ++sent; });
   BOOST_CHECK_THROW(io.poll(), std::bad_alloc);
   BOOST_TEST(sent == 1);
 }

@@ -39,7 +39,7 @@ enum class delivery : std::uint8_t {
 };
 
 /// The progress of a check. It only moves forward, except that a sent check that certainly did not
-/// run goes back to waiting, and a give-back that is tried again, to idle.
+/// run goes back to waiting, and a check that is started again, to idle.
 enum class check_stage : std::uint8_t {
   idle,     ///< no store has it yet
   waiting,  ///< in the store's line; nothing sent
@@ -47,9 +47,20 @@ enum class check_stage : std::uint8_t {
   done,     ///< answered, failed or cancelled; about to be delivered
 };
 
-/// What an acquire queue notes of a caller: the base of waiting::waiter, or, for a direct check,
-/// one of three marks (src/waiting/direct_checks.cpp).
+/// The base of waiting::waiter.
 struct queued_waiter {};
+
+/// What a waiting room notes of a call of acquire(); guarded by the mutex of the room.
+struct room_note {
+  queued_waiter* waiter = nullptr;  // null: the store has not answered yet
+  enum : std::uint8_t {
+    outside,   ///< not in the room, or about to be delivered
+    held,      ///< the room is about to start the check
+    at_store,  ///< an answer is due
+    waits      ///< in its line
+  } place = outside;
+  enum : std::uint8_t { stays, leaves_if_unsent, leaves } wish = stays;  ///< of the caller
+};
 
 /// Where a Redis Cluster sends a check; guarded by the mutex of the cluster. Zero for other stores.
 struct cluster_route {
@@ -72,19 +83,20 @@ struct in_flight {
   check_stage stage = check_stage::idle;
   bool is_detached = false;      // it has no caller, or that has left
   bool is_stand_in = false;      // takes the place of a check that has ended
-  bool is_internal : 1 = false;  // made by a queue, which waits itself, or by local_units
+  bool is_internal : 1 = false;  // made by local_units
   bool replaces : 1 = false;     // asks for a reservation in place of one that goes back
   bool was_put_off : 1 = false;  // its deadline, because the process stood still
   bool came_back : 1 = false;    // it was sent before and did not run
-  std::uint8_t resends = 0;      // how often it was sent again: no script, or a swap lost
+  bool left_stand_in : 1 = false;
+  std::uint8_t resends = 0;  // how often it was sent again: no script, or a swap lost
   // Its index among the checks of one key in a script call. With memcached: how many requests for
   // the value of its subject were sent before it came.
   std::uint32_t position = 0;
   // Its rank among the checks of a pipeline; in a Redis Cluster, among those of its slot.
   std::uint32_t order = 0;
   time deadline{};
-  time sent{};                      // when it was last encoded; before that, zero or when it came
-  queued_waiter* queued = nullptr;  // guarded by the mutex of its queue
+  time sent{};  // when it was last encoded; before that, zero or when it came
+  room_note room;
   mutable std::uint64_t subject_hash = 0;  // 0: not computed yet
 };
 
@@ -257,8 +269,8 @@ inline bool lowers(const check& c) noexcept {
   return settles(c) && as<settle_request>(c).cause == settle_cause::vendor;
 }
 
-/// Validates the check and hands it to its limiter's queue (acquire) or store. The handler never
-/// runs inside this call.
+/// Validates the check and hands it to its limiter's waiting room (acquire) or store. The handler
+/// never runs inside this call.
 WEIR_EXPORT void start_check(check& c);
 
 enum class cancel_scope : std::uint8_t {

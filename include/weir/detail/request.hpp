@@ -71,8 +71,9 @@ struct acquire_request {
 
   std::chrono::microseconds max_wait{0};  // the longest time until the reservation
   std::int32_t priority = 0;              // the larger goes first
-  // When the call came, in ns of the steady clock; no two calls of a limiter have the same. Zero if
-  // the check did not go to the store itself (waiting::acquire_queue).
+  // How many cool-downs its line had noted, and forgotten, when the check was started.
+  std::uint32_t cool_downs = 0, forgotten = 0;
+  // When the call came, in ns of the steady clock; no two calls of a room have the same.
   std::uint64_t arrival = 0;
 
   // The store's answer, beside the decision:

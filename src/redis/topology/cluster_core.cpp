@@ -106,18 +106,6 @@ void cluster_core::cancel(check& c, detail::cancel_scope scope) {
   });
 }
 
-bool cluster_core::replace(check& c, check& successor) {
-  if (c.route.is_held) {
-    cancel_held(c);
-    return false;
-  }
-  const index i = node_of(c);
-  if (i == none || members_[i].link == nullptr) return false;
-  bool did = false;
-  members_[i].link->use([&](connection_core& core, time) { did = core.replace(c, successor); });
-  return did;
-}
-
 void cluster_core::cancel_held(check& c) {
   unhold(c);
   c.ec = boost::asio::error::operation_aborted;

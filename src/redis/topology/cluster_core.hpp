@@ -60,8 +60,6 @@ class cluster_core {
   std::shared_ptr<cluster_node> submit(detail::check& c, time now);
   /// Does nothing if the check was finished before.
   void cancel(detail::check& c, detail::cancel_scope scope);
-  /// As store_backend::replace().
-  bool replace(detail::check& c, detail::check& successor);
   /// Counts checks that nodes have finished.
   void finished(const detail::check_list& done, time now);
   /// Called when a node has redirected checks, a map, or news of its connection.

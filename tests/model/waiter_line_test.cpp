@@ -1,21 +1,21 @@
-// The queue of acquire() against a plain one: after each of many random events, the same callers
+// The line of acquire() against a plain one: after each of many random events, the same callers
 // have been told the same, and the same has been asked, cancelled and given back.
 #include <boost/test/unit_test.hpp>
 #include <memory>
 #include <stdexcept>
 
-#include "model/plain_queue.hpp"
+#include "model/plain_line.hpp"
 #include "support/random_source.hpp"
-#include "unit/queue_fixture.hpp"
+#include "unit/line_fixture.hpp"
 
-namespace reservation_queue_test {
+namespace waiter_line_test {
 namespace {
 
 using namespace std::chrono_literals;
 using namespace weir;
 using detail::cancel_scope;
-using model::plain_queue;
-using test::queue_stage;
+using model::plain_line;
+using test::line_stage;
 
 constexpr int traces_wanted = 1500;
 constexpr int steps_per_trace = 160;
@@ -38,7 +38,7 @@ std::string name_of(const error_code& ec) {
   return ec == error::no_reply ? no_reply : "timed out";
 }
 
-/// A trace of one queue, whose store makes a reservation after the last one.
+/// A trace of one line, whose store makes a reservation after the last one.
 class trace final {
  public:
   trace(test::random_source& random, int number) : random_(random), number_(number) {
@@ -49,22 +49,22 @@ class trace final {
                                               : std::chrono::microseconds(random.magnitude(2000));
     manner_.retry_interval = std::chrono::microseconds(random.magnitude(2000));
     manner_.same_end = std::chrono::microseconds(random.magnitude(2000) - 1);
-    stage_ = std::make_unique<queue_stage>(manner_);
-    plain_ = std::make_unique<plain_queue>(
-        manner_.max_waiting, manner_.overflow, manner_.priority_aging.count(),
-        manner_.retry_interval.count(), manner_.same_end.count());
+    stage_ = std::make_unique<line_stage>(manner_);
+    plain_ = std::make_unique<plain_line>(manner_.max_waiting, manner_.overflow,
+                                          manner_.priority_aging.count(),
+                                          manner_.retry_interval.count(), manner_.same_end.count());
   }
 
   void run(tally& sum) {
     sum_ = &sum;
     for (step_ = 0; step_ < steps_per_trace; ++step_) take_step(false);
     // Each waiter that is left is told in the end, whatever the store says.
-    for (; !stage_->queue->is_idle(); ++step_) {
+    for (; !stage_->line->is_idle(); ++step_) {
       if (step_ > 100 * steps_per_trace) fail("somebody is never told");
       take_step(true);
     }
     for (const auto& c : stage_->callers) {
-      if (c.queued != nullptr) fail("an idle queue has a waiter");
+      if (c.is_in_room()) fail("an idle line has a waiter");
     }
   }
 
@@ -78,17 +78,17 @@ class trace final {
     if (random_.one_in(20)) return {random_.one_in(2) ? no_reply : "timed out", {}};
     if (random_.one_in(20)) last_ = 0;  // a reset
     const std::int64_t turn = std::max(now(), last_ + random_.magnitude(1000) - 1);
-    const auto& a = *stage_->requests[which];
+    const auto& a = stage_->requests[which];
     reply r;
     r.d.decided_at = stage_->clock();
     r.d.source = random_.one_in(20) ? source::fallback : source::store;
     const std::chrono::microseconds wait(turn - now());
-    r.d.allowed = wait <= a.asked.max_wait;
+    r.d.allowed = wait <= a.max_wait;
     if (r.d.allowed) {
       r.d.delay = wait;
       last_ = turn;
     } else {
-      r.d.retry_after = wait - a.asked.max_wait;
+      r.d.retry_after = wait - a.max_wait;
     }
     return r;
   }
@@ -160,7 +160,6 @@ class trace final {
     const std::size_t which = random_.one_in(5) ? random_.pick(out) : out.front();
     reply r = reply_to(which);
     if (unwanted_[which] && !random_.one_in(4)) r = {"aborted", {}};
-    const auto keep = stage_->requests[which];
     stage_->answer(which, r.d, error_called(r.failure));
     plain_->answer(static_cast<std::int64_t>(which), r.failure, r.d);
     compare("the store answered " + std::to_string(which));
@@ -168,8 +167,8 @@ class trace final {
 
   void pass_time() {
     const auto end = stage_->now + std::chrono::microseconds(random_.magnitude(3000));
-    while (stage_->queue->wakeup() <= end) {
-      const auto wakeup = stage_->queue->wakeup();
+    while (stage_->line->wakeup() <= end) {
+      const auto wakeup = stage_->line->wakeup();
       if (wakeup < stage_->now) fail("it wants to be woken in the past");
       stage_->wait(wakeup - stage_->now > 0s
                        ? std::chrono::duration_cast<std::chrono::microseconds>(wakeup - stage_->now)
@@ -208,9 +207,9 @@ class trace final {
     }
     const auto for_whom = stage_->requested();
     for (std::size_t i = 0; i < for_whom.size(); ++i) {
-      const auto& a = *stage_->requests[stage_->requests.size() - for_whom.size() + i];
+      const auto& a = stage_->requests[stage_->requests.size() - for_whom.size() + i];
       asked.push_back(std::to_string(for_whom[i]) + " within " +
-                      std::to_string(a.asked.max_wait.count()));
+                      std::to_string(a.max_wait.count()));
     }
     unwanted_.resize(stage_->requests.size());
     for (const std::size_t a : stage_->cancelled()) {
@@ -230,7 +229,7 @@ class trace final {
     check(after + ", cancelled", cancelled, plain_->cancelled);
     check(after + ", returned", returned, plain_->returned);
     if (!stage_->store_is_busy) plain_->start_all();
-    if (plain_->count_inside() > manner_.max_waiting) fail("too many are inside");
+    if (plain_->count_bounded() > manner_.max_waiting) fail("too many are inside");
   }
 
   void count(const error_code& ec, const decision& d) {
@@ -262,9 +261,9 @@ class trace final {
 
   test::random_source& random_;
   const int number_;
-  queue_stage::manner manner_;
-  std::unique_ptr<queue_stage> stage_;
-  std::unique_ptr<plain_queue> plain_;
+  line_stage::manner manner_;
+  std::unique_ptr<line_stage> stage_;
+  std::unique_ptr<plain_line> plain_;
   std::vector<bool> unwanted_;  // requests that were cancelled
   std::int64_t last_ = 0;       // the last reservation reserved
   int step_ = 0;
@@ -273,9 +272,9 @@ class trace final {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(reservation_queue_suite)
+BOOST_AUTO_TEST_SUITE(waiter_line_suite)
 
-BOOST_AUTO_TEST_CASE(the_queue_does_what_a_plain_one_does) {
+BOOST_AUTO_TEST_CASE(the_line_does_what_a_plain_one_does) {
   test::random_source random(test::run_seed(), 950);
   tally sum;
   for (int n = 0; n < traces_wanted; ++n) {
@@ -295,4 +294,4 @@ BOOST_AUTO_TEST_CASE(the_queue_does_what_a_plain_one_does) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace reservation_queue_test
+}  // namespace waiter_line_test

@@ -1,6 +1,6 @@
-// What acquire_queue adds to its reservation queues: which thread calls the store, and for how
-// long.
-#include "waiting/acquire_queue.hpp"
+// What a waiting_room adds to its lines: which thread calls the store, and what it knows of cool-
+// downs.
+#include "waiting/waiting_room.hpp"
 
 #include <array>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -16,37 +16,12 @@
 #include "support/watched_store.hpp"
 #include "weir/memory_store.hpp"
 
-namespace acquire_queue_test {
+namespace waiting_room_test {
 namespace {
 
 using namespace std::chrono_literals;
 using weir::decision;
 using weir::error_code;
-
-/// A limiter whose store is asked for the next one while it is asked for one, up to `in_all`: as
-/// other threads would.
-struct busy_limiter {
-  boost::asio::io_context io;
-  const int in_all;
-  int asked = 0;
-  int answered = 0;
-  weir::store store{std::make_shared<weir::test::watched_store>(
-      weir::make_memory_store(io.get_executor()), [this](const auto&) {
-        if (++asked < in_all) wait();
-      })};
-  // With this option, no caller goes past the queue.
-  weir::limiter limiter{store,
-                        "r",
-                        weir::token_bucket{.capacity = 10'000, .refill = weir::per_second(1)},
-                        {.overflow = weir::on_overflow::drop_lowest_priority}};
-
-  explicit busy_limiter(int n) : in_all(n) {}
-
-  void wait() {
-    limiter.acquire("a", {},
-                    [this](error_code ec, const decision& d) { answered += !ec && d.allowed; });
-  }
-};
 
 /// Cool-downs of many subjects.
 struct many_cool_downs {
@@ -60,30 +35,24 @@ struct many_cool_downs {
   std::string cool_down(std::chrono::microseconds pause) {
     std::string subject = std::to_string(++named);
     const auto now = clock::now();
-    known.note(subject, now + pause, now, 100ms);
+    known.note(key_of(subject), now + pause, now, 100ms);
     return subject;
   }
   void cool_down_many(int count, std::chrono::microseconds pause) {
     for (int i = 0; i < count; ++i) cool_down(pause);
   }
-  bool remembers(const std::string& subject) const { return known.until(subject) > clock::now(); }
+  std::uint64_t key_of(std::string_view subject) const { return known.key_of(1, subject); }
+  bool remembers(std::string_view subject) const {
+    return known.until(key_of(subject)) > clock::now();
+  }
   bool knows_of(std::string_view subject) const {
-    return known.until(subject) != clock::time_point{};
+    return known.until(key_of(subject)) != clock::time_point{};
   }
 };
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(acquire_queue_suite)
-
-BOOST_AUTO_TEST_CASE(no_caller_is_kept_starting_what_others_keep_bringing) {
-  busy_limiter busy(1000);
-  busy.wait();
-  BOOST_TEST(busy.asked < 100);
-  weir::test::run_out(busy.io);
-  BOOST_TEST(busy.asked == 1000);
-  BOOST_TEST(busy.answered == 1000);
-}
+BOOST_AUTO_TEST_SUITE(waiting_room_suite)
 
 // A client that chose its name could have the waiters of another one refused.
 BOOST_AUTO_TEST_CASE(a_subject_of_the_same_hash_has_a_cool_down_of_its_own) {
@@ -94,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_subject_of_the_same_hash_has_a_cool_down_of_its_own) {
   BOOST_REQUIRE(weir::detail::subject_hash(other) == weir::detail::subject_hash(victim));
   many_cool_downs all;
   const auto now = many_cool_downs::clock::now();
-  all.known.note(other, now + 1h, now, 100ms);
+  all.known.note(all.key_of(other), now + 1h, now, 100ms);
   BOOST_TEST(all.knows_of(other));
   BOOST_TEST(!all.knows_of(victim));
 }
@@ -179,7 +148,7 @@ BOOST_AUTO_TEST_CASE(a_closing_store_stays_until_it_has_all_reservations_back) {
         if (!c.traits.gives_back) return;
         BOOST_TEST(!is_alive.expired());
         if (++returned == 1) {  // as another thread would
-          weir::detail::impl_of(*core.lock()).queue->close(std::move(keep_alive));
+          weir::detail::impl_of(*core.lock()).room->close(std::move(keep_alive));
         }
       }));
   const weir::limiter limiter{store, "r", weir::gcra{.rate = weir::per_hour(1), .burst = 1}};
@@ -198,4 +167,4 @@ BOOST_AUTO_TEST_CASE(a_closing_store_stays_until_it_has_all_reservations_back) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace acquire_queue_test
+}  // namespace waiting_room_test

@@ -10,10 +10,10 @@
 
 namespace weir::model {
 
-/// The line of acquire() as docs/waiting.md tells of them, in the plainest way: one list of
+/// The line of acquire() as docs/waiting.md tells of it, in the plainest way: one list of
 /// callers, one of asks, and every question answered by looking at all of them. Microseconds
 /// throughout. What is done is noted as text.
-class plain_queue final {
+class plain_line final {
  public:
   struct caller {
     std::size_t id;
@@ -26,6 +26,7 @@ class plain_queue final {
     std::int64_t back_after = 0;  // refused in a pause: after how long to come back, without jitter
     bool is_inside = false, has_heard = false;
     bool is_told = false;
+    bool would_leave = false;  // if it could at no cost
   };
   struct ask {
     std::int64_t cost, patience;
@@ -33,13 +34,13 @@ class plain_queue final {
     bool is_started = false, is_out = true, is_unwanted = false;
     bool is_turn = false, from_store = true;
     std::int64_t due = 0, heard_as = 0, told_at = 0, put_off = 0;  // of a turn
-    std::int64_t held_until = 0;  // what was known of a cool-down when it was made
+    int pauses = 0;  // how many were known when it was asked for
   };
 
   static constexpr std::int64_t none = -1;
 
-  plain_queue(std::size_t most, on_overflow overflow, std::int64_t priority_aging,
-              std::int64_t ask_again, std::int64_t same_end)
+  plain_line(std::size_t most, on_overflow overflow, std::int64_t priority_aging,
+             std::int64_t ask_again, std::int64_t same_end)
       : most_(most),
         overflow_(overflow),
         ageing_(priority_aging),
@@ -52,7 +53,7 @@ class plain_queue final {
   void arrive(std::int64_t priority, std::int64_t patience, std::int64_t cost) {
     const auto id = static_cast<std::int64_t>(callers_.size());
     callers_.push_back({callers_.size(), priority, now, patience, cost, now + patience});
-    if (count_inside() < most_) {
+    if (has_room()) {
       callers_.back().is_inside = true;
       enter(id);
     } else {
@@ -63,13 +64,18 @@ class plain_queue final {
 
   void leave(std::int64_t who, bool only_unsent) {
     caller& c = at(who);
-    if (only_unsent && c.ask != none) {
-      if (requests_[index(c.ask)].is_turn) return;
-      requests_[index(c.ask)].is_unwanted = true;
+    ask* const its = c.ask == none ? nullptr : &requests_[index(c.ask)];
+    if (its != nullptr && its->is_out && !its->is_started) {
+      its->is_out = false;
+      its->is_started = true;
+    } else if (only_unsent && its != nullptr) {
+      if (its->is_turn) return;
+      its->is_unwanted = c.would_leave = true;
       cancelled.push_back(std::to_string(c.ask));
       return;
+    } else {
+      withdraw(who);
     }
-    withdraw(who);
     tell(who, "aborted");
     settle();
   }
@@ -100,6 +106,10 @@ class plain_queue final {
   }
 
   void cool_down(std::int64_t until) {
+    if (until > pause_begun_ + same_end_) {
+      pause_begun_ = until;
+      ++pauses_;
+    }
     held_until_ = std::max(held_until_, until);
     put_off();
     settle();
@@ -110,6 +120,20 @@ class plain_queue final {
         std::count_if(callers_.begin(), callers_.end(),
                       [](const caller& c) { return c.is_inside && !c.is_told; }));
   }
+  /// Those that have a turn, or are to be asked for once more.
+  std::size_t count_waiting() const {
+    return static_cast<std::size_t>(std::count_if(
+        callers_.begin(), callers_.end(), [this](const caller& c) { return is_waiting(c); }));
+  }
+  std::size_t count_bounded() const {
+    return overflow_ == on_overflow::refuse_new ? count_inside() : count_waiting();
+  }
+  /// The requests whose callers have left.
+  std::size_t count_orphans() const {
+    return static_cast<std::size_t>(
+        std::count_if(requests_.begin(), requests_.end(),
+                      [](const ask& a) { return a.is_out && a.whom == none; }));
+  }
   bool waits(std::int64_t who) const { return !callers_[index(who)].is_told; }
   const std::vector<caller>& callers() const { return callers_; }
   const std::vector<ask>& requests() const { return requests_; }
@@ -117,6 +141,25 @@ class plain_queue final {
  private:
   static std::size_t index(std::int64_t i) { return static_cast<std::size_t>(i); }
   caller& at(std::int64_t who) { return callers_[index(who)]; }
+
+  bool is_waiting(const caller& c) const {
+    return c.is_inside && !c.is_told && !(c.ask != none && requests_[index(c.ask)].is_out);
+  }
+  /// Who comes is not inside yet.
+  bool has_room() const {
+    if (overflow_ != on_overflow::refuse_new) return count_waiting() < most_;
+    return count_inside() + count_orphans() < most_;
+  }
+  void drop_one_too_many() {
+    if (count_waiting() <= most_) return;
+    std::int64_t last = none;
+    for (const caller& c : callers_) {
+      if (is_waiting(c) && (last == none || goes_before(at(last), c)))
+        last = static_cast<std::int64_t>(c.id);
+    }
+    withdraw(last);
+    tell(last, "overloaded");
+  }
 
   /// By today's priorities.
   bool goes_before(const caller& a, const caller& b) const {
@@ -139,7 +182,7 @@ class plain_queue final {
   void ask_for(std::int64_t who, std::int64_t patience) {
     asked.push_back(std::to_string(who) + " within " + std::to_string(patience));
     requests_.push_back({at(who).cost, patience, who});
-    requests_.back().held_until = held_until_;
+    requests_.back().pauses = pauses_;
     at(who).ask = static_cast<std::int64_t>(requests_.size()) - 1;
   }
 
@@ -214,6 +257,7 @@ class plain_queue final {
       at(who).ask = none;
       at(who).again = now + ask_again_;
       at(who).failed_as = ++answers_;
+      drop_one_too_many();
     } else if (!failure.empty()) {
       tell(who, failure);
     } else if (!d.allowed) {
@@ -225,6 +269,7 @@ class plain_queue final {
       if (!at(who).has_heard) at(who).until = now + a.patience;
       at(who).has_heard = true;
       at(who).heard = now;
+      drop_one_too_many();
     }
     put_off();
   }
@@ -250,7 +295,7 @@ class plain_queue final {
       if (next == none) return;
       ask& a = requests_[index(next)];
       const std::int64_t who = a.whom;
-      if (a.from_store && a.held_until + same_end_ < held_until_) {
+      if (a.from_store && a.pauses != pauses_) {
         ask_again_for(next);
         continue;
       }
@@ -281,6 +326,8 @@ class plain_queue final {
     a.is_turn = false;
     a.whom = none;
     goes_back_.push_back(turn);
+    at(who).ask = none;
+    if (at(who).would_leave) return tell(who, "aborted");
     come_in(who);
   }
 
@@ -321,7 +368,7 @@ class plain_queue final {
     std::int64_t dropped = id;
     if (overflow_ == on_overflow::refuse_new) return tell(id, "overloaded");
     for (const caller& c : callers_) {
-      if (c.is_told || !c.is_inside) continue;
+      if (!is_waiting(c)) continue;
       if (goes_before(at(dropped), c)) dropped = static_cast<std::int64_t>(c.id);
     }
     if (dropped == id) return tell(id, "overloaded");
@@ -380,7 +427,8 @@ class plain_queue final {
   const std::size_t most_;
   const on_overflow overflow_;
   const std::int64_t ageing_, ask_again_, same_end_;
-  std::int64_t held_until_ = 0;
+  std::int64_t held_until_ = 0, pause_begun_ = 0;
+  int pauses_ = 0;
   std::vector<caller> callers_;
   std::vector<ask> requests_;
   std::vector<std::int64_t> goes_back_;
