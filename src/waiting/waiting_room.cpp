@@ -1,8 +1,10 @@
 #include "waiting/waiting_room.hpp"
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/error.hpp>
 #include <new>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -327,18 +329,21 @@ void waiting_room::returns_are_sent(const core_ptr& core) {
 /// Starts the checks that the lines have brought. Reservations are given back first; otherwise the
 /// store would place new ones behind them.
 void waiting_room::start_held(const core_ptr& core) {
-  std::vector<check*> checks;
-  {
-    const std::lock_guard lock(mutex_);
-    if (unsent_returns_ > 0) return;
-    for (check& c : held_) checks.push_back(&c);
-    for (check* c : checks) {
-      find(*c)->line.started();
-      c->flight.room.place = room_note::at_store;
+  std::array<check*, 64> some;  // no vector, which may find no memory
+  for (;;) {
+    std::size_t count = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      for (; unsent_returns_ == 0 && count < some.size() && !held_.empty(); ++count) {
+        check& c = *(some[count] = &held_.front());
+        held_.pop_front();
+        find(c)->line.started();
+        c.flight.room.place = room_note::at_store;
+      }
     }
-    held_.clear();
+    if (count == 0) return;
+    core->store->start_all(std::span(some.data(), count));
   }
-  if (!checks.empty()) core->store->start_all(checks);
 }
 
 std::size_t waiting_room::lines() const {

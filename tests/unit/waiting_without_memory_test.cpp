@@ -114,7 +114,9 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_finds_no_memory_leaves_no_place_taken) {
       if (is_full) {
         arrive(first);
         reserve(first);
-        detail::as<detail::acquire_request>(second).priority = 1;
+        auto& asked = detail::as<detail::acquire_request>(second);
+        asked.priority = 1;
+        asked.max_wait = std::chrono::hours(1);  // so it takes the first one's reservation
       }
       const bool has_thrown = throws_with_failure(number, [&] {
         arrive(second);
