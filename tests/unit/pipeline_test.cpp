@@ -2,18 +2,16 @@
 #include "redis/pipeline.hpp"
 
 #include <boost/asio/error.hpp>
-#include <boost/test/unit_test.hpp>
 #include <random>
-#include <string>
-#include <vector>
 
 #include "pipeline_fixture.hpp"
+#include "support/test.hpp"
 
 namespace pipeline_test {
 
-using namespace std::chrono_literals;
+using namespace weir;
+using namespace weir::test;
 using namespace weir::redis::test;
-using weir::error;
 using weir::detail::cancel_scope;
 using weir::detail::check_kind;
 using weir::detail::check_stage;
@@ -176,7 +174,7 @@ BOOST_FIXTURE_TEST_CASE(the_deadline_of_a_waiting_check_says_that_nothing_was_se
   BOOST_TEST((c.stage == check_stage::waiting));
   line.expire(now + 10ms);
   BOOST_TEST(done_with(c, error::timed_out));
-  BOOST_TEST((c.ec == weir::condition::not_counted));
+  BOOST_TEST((c.ec == condition::not_counted));
 }
 
 BOOST_FIXTURE_TEST_CASE(the_deadline_of_a_sent_check_says_that_it_may_have_counted,
@@ -186,7 +184,7 @@ BOOST_FIXTURE_TEST_CASE(the_deadline_of_a_sent_check_says_that_it_may_have_count
   write();
   line.expire(now + 10ms);
   BOOST_TEST(done_with(c, error::no_reply));
-  BOOST_TEST((c.ec == weir::condition::may_have_counted));
+  BOOST_TEST((c.ec == condition::may_have_counted));
   line.take_done();
   BOOST_TEST(feed(window_reply({{}, {4'000'000, 1}})));
   BOOST_TEST(other.answer.used == 2);
@@ -273,7 +271,7 @@ BOOST_AUTO_TEST_CASE(coalesced_equals_one_by_one) {
       if (state.count == 0) state.start = 0;
       const auto before = state;
       const int n = 1 + static_cast<int>(random() % 8);
-      std::vector<weir::decision> expected;
+      std::vector<decision> expected;
       for (int i = 0; i < n; ++i) {
         f.submit("k");
         expected.push_back(kernel.record(state, 5'000'000, 1));
