@@ -50,32 +50,6 @@ BOOST_FIXTURE_TEST_CASE(checks_made_during_a_write_leave_together_in_the_next, c
   BOOST_TEST(count_of(out, "weir:{r:c}:f") == 1u);
 }
 
-BOOST_FIXTURE_TEST_CASE(equal_checks_travel_with_a_count_and_are_answered_in_order,
-                        connected_fixture) {
-  for (int i = 0; i < 5; ++i) submit("hot");
-  const std::string out = write();
-  BOOST_TEST(count_of(out, "weir:{r:hot}:f") == 1u);
-  BOOST_TEST(answer(1));
-  for (int i = 0; i < 5; ++i) {
-    BOOST_TEST(done_with(checks[i], {}));
-    BOOST_TEST(checks[i].answer.allowed == (i < 2));
-    BOOST_TEST(checks[i].answer.used == std::min(2 + i, 3));
-  }
-}
-
-BOOST_FIXTURE_TEST_CASE(a_cancelled_check_keeps_its_place_among_its_equals, connected_fixture) {
-  for (int i = 0; i < 3; ++i) submit("hot");
-  write();
-  line.cancel(checks[0], cancel_scope::any);
-  line.take_done();
-  BOOST_TEST(done_with(checks[0], boost::asio::error::operation_aborted));
-  BOOST_TEST(answer(1));
-  // The server counted three from one: the second of them filled the window.
-  BOOST_TEST(checks[1].answer.allowed);
-  BOOST_TEST(checks[1].answer.used == 3);
-  BOOST_TEST(!checks[2].answer.allowed);
-}
-
 BOOST_FIXTURE_TEST_CASE(a_cancelled_call_keeps_its_replys_place, connected_fixture) {
   auto& first = submit("a");
   write();
@@ -117,27 +91,6 @@ BOOST_FIXTURE_TEST_CASE(cancelling_twice_or_too_late_does_nothing, connected_fix
   BOOST_TEST(done_with(c, {}));
   BOOST_TEST(line.take_done().empty());
   BOOST_TEST(line.pending() == 0u);
-}
-
-BOOST_FIXTURE_TEST_CASE(costs_of_one_key_are_never_reordered, connected_fixture) {
-  submit("k", 1);
-  submit("k", 2);
-  submit("k", 1);
-  const std::string out = write();
-  BOOST_TEST(count_of(out, "EVALSHA") == 3u);
-  BOOST_TEST(answer(0));
-  BOOST_TEST(answer(1));
-  BOOST_TEST(answer(3));
-  BOOST_TEST(checks[0].answer.used == 1);
-  BOOST_TEST(checks[1].answer.used == 3);
-  BOOST_TEST(!checks[2].answer.allowed);
-}
-
-BOOST_FIXTURE_TEST_CASE(keys_of_one_limiter_share_a_call_up_to_the_bound, fixture) {
-  line.connected();
-  for (int i = 0; i < 130; ++i) submit("s" + std::to_string(i));
-  // The server has not said that the keys are in use.
-  BOOST_TEST(count_of(write(), "EVALSHA") == 5u);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_fetch_is_a_check_with_count_zero_and_changes_nothing, connected_fixture) {
