@@ -1,25 +1,13 @@
 // Callers that leave at random under load, on a slow connection: every reply reaches its own
 // caller, and no other.
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/test/unit_test.hpp>
-#include <deque>
-
 #include "fault/ledger.hpp"
 #include "fault/proxied.hpp"
 
 namespace cancellation_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
+using namespace weir;
+using namespace weir::test;
 using asio::cancellation_type;
-using weir::test::account;
-using weir::test::fault;
-using weir::test::random_source;
-using weir::test::run_until;
-using weir::test::way;
 
 /// Calls for each account, one after the other; each answer may be the signal for another caller to
 /// leave.
@@ -46,11 +34,10 @@ struct restless {
     account& a = accounts[i];
     a.where.record(a.subject, {.cost = a.cost},
                    asio::bind_cancellation_slot(
-                       c.signal.slot(),
-                       [this, i](weir::error_code ec, weir::decision d) { heard(i, ec, d); }));
+                       c.signal.slot(), [this, i](error_code ec, decision d) { heard(i, ec, d); }));
   }
 
-  void heard(std::size_t i, const weir::error_code& ec, const weir::decision& d) {
+  void heard(std::size_t i, const error_code& ec, const decision& d) {
     call& c = calls[i];
     BOOST_TEST(c.pending);
     c.pending = false;
@@ -87,16 +74,14 @@ struct restless {
   std::size_t left_unsent = 0;
 };
 
-}  // namespace
-
-BOOST_FIXTURE_TEST_SUITE(cancellation_suite, weir::test::proxied)
+BOOST_FIXTURE_TEST_SUITE(cancellation_suite, proxied)
 
 BOOST_AUTO_TEST_CASE(replies_reach_their_own_callers_while_others_leave) {
-  const auto straight = weir::test::one_limiter_of_each_kind(
-      weir::make_redis_store(io.get_executor(), weir::test::patient_options(server)));
+  const auto straight = one_limiter_of_each_kind(
+      make_redis_store(io.get_executor(), patient_options(server)));
   for (std::uint32_t stream = 0; stream < 6; ++stream) {
-    BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << weir::test::run_seed() << ", stream " << stream) {
-      random_source random(weir::test::run_seed(), stream);
+    BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << run_seed() << ", stream " << stream) {
+      random_source random(run_seed(), stream);
       const auto piece = [&] { return static_cast<std::size_t>(random.between(100, 400)); };
       const auto pause = [&] { return std::chrono::microseconds(random.between(500, 2500)); };
       proxy.plan([&](std::size_t) {
@@ -112,16 +97,15 @@ BOOST_AUTO_TEST_CASE(replies_reach_their_own_callers_while_others_leave) {
                                    .again = piece()}};
       });
       const std::size_t before = proxy.counts().accepted;
-      const auto limiters = weir::test::one_limiter_of_each_kind(open());
-      auto accounts = weir::test::open_accounts(io, limiters, straight, 60,
-                                                "stream " + std::to_string(stream));
+      const auto limiters = one_limiter_of_each_kind(open());
+      auto accounts = open_accounts(io, limiters, straight, 60, "stream " + std::to_string(stream));
       restless crowd(io, accounts, random);
       run_until(io, [&] { return crowd.running == 0; });
       BOOST_TEST(crowd.answered > 0u);
       BOOST_TEST(crowd.left > 0u);
       BOOST_TEST_MESSAGE(crowd.answered << " answered, " << crowd.left << " left, "
                                         << crowd.left_unsent << " of them surely unsent");
-      weir::test::check_in_the_end(io, accounts, straight);
+      check_in_the_end(io, accounts, straight);
       // No cancelled call took the connection along
       BOOST_TEST(proxy.counts().accepted == before + 1);
     }

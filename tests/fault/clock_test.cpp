@@ -1,24 +1,13 @@
 // The server's clock is set back, or wrongly ahead and back again, while it runs: that gives
 // nothing away, and no caller stays out for good.
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <string>
-
 #include "support/run.hpp"
 #include "support/shifted_clock.hpp"
 #include "support/stores.hpp"
-#include "weir/weir.hpp"
 
 namespace clock_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::test::crowd;
-using weir::test::named_policy;
-using weir::test::redis_client;
-using weir::test::redis_server;
-using weir::test::shifted_clock;
+using namespace weir;
+using namespace weir::test;
 
 // Long against the time that a test takes: only the steps of the clock count.
 constexpr std::chrono::minutes span{20};
@@ -36,18 +25,18 @@ struct shape {
 std::vector<shape> shapes() {
   const weir::rate rate{limit, span};
   return {
-      {{"fixed_window", weir::fixed_window{.limit = limit, .window = span}}, 2},
+      {{"fixed_window", fixed_window{.limit = limit, .window = span}}, 2},
       {{"fixed_window of the epoch",
-        weir::fixed_window{.limit = limit, .window = span, .anchor = weir::anchor::epoch}},
+        fixed_window{.limit = limit, .window = span, .anchor = anchor::epoch}},
        2},
-      {{"sliding_log", weir::sliding_log{.limit = limit, .window = span}}, 1},
+      {{"sliding_log", sliding_log{.limit = limit, .window = span}}, 1},
       {{"sliding_log with a resolution",
-        weir::sliding_log{.limit = limit, .window = span, .resolution = span / 10}},
+        sliding_log{.limit = limit, .window = span, .resolution = span / 10}},
        1},
-      {{"sliding_window", weir::sliding_window{.limit = limit, .window = span}}, 1},
-      {{"token_bucket", weir::token_bucket{.capacity = limit, .refill = rate}}, 1},
-      {{"gcra", weir::gcra{.rate = rate, .burst = limit}}, 1},
-      {{"leaky_bucket", weir::leaky_bucket{.capacity = limit, .leak = rate}}, 1},
+      {{"sliding_window", sliding_window{.limit = limit, .window = span}}, 1},
+      {{"token_bucket", token_bucket{.capacity = limit, .refill = rate}}, 1},
+      {{"gcra", gcra{.rate = rate, .burst = limit}}, 1},
+      {{"leaky_bucket", leaky_bucket{.capacity = limit, .leak = rate}}, 1},
   };
 }
 
@@ -55,8 +44,7 @@ struct fixture {
   shifted_clock clock;
   redis_server server{{.environment = clock.environment()}};
   asio::io_context io;
-  weir::store store = weir::make_redis_store(io.get_executor(),
-                                             weir::test::patient_options(server));
+  weir::store store = make_redis_store(io.get_executor(), patient_options(server));
   redis_client client{server};
 
   std::int64_t server_seconds() { return std::stoll(client.must("TIME").children.at(0).text); }
@@ -69,10 +57,10 @@ struct fixture {
   }
 
   /// As much as passes now.
-  std::int64_t take(const weir::limiter& l, int attempts = limit + 1) {
+  std::int64_t take(const limiter& l, int attempts = limit + 1) {
     crowd c;
     for (int i = 0; i < attempts; ++i) l.record("a", c.caller());
-    weir::test::run_until_complete(io, c);
+    run_until_complete(io, c);
     for (const auto& o : c) {
       BOOST_TEST(!o.ec.failed());
       // Told the truth, whatever the clock: never to come back in the past, and never allowed
@@ -83,8 +71,6 @@ struct fixture {
     return static_cast<std::int64_t>(c.allowed());
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(clock_suite, fixture)
 
@@ -105,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_step_back_mints_nothing_and_locks_nobody_out) {
       BOOST_TEST_CONTEXT(named.name << ", back by " << back.count() << " s") {
         start_in_the_middle();
         client.must("FLUSHALL");
-        const weir::limiter l(store, "r", named.policy);
+        const limiter l(store, "r", named.policy);
         std::int64_t admitted = take(l, 5);
         BOOST_TEST(admitted == 5);
 
@@ -153,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_clock_that_was_wrong_for_a_while_locks_nobody_out_for_goo
     BOOST_TEST_CONTEXT(named.name) {
       start_in_the_middle();
       client.must("FLUSHALL");
-      const weir::limiter l(store, "r", named.policy);
+      const limiter l(store, "r", named.policy);
       BOOST_TEST(take(l) == limit);
       clock.step(1h);
       BOOST_TEST(take(l) == limit);
@@ -176,14 +162,14 @@ BOOST_AUTO_TEST_CASE(a_clock_that_was_wrong_for_a_while_locks_nobody_out_for_goo
 
 // The end of the cool-down was told as 51 s away, and acquire stopped for that long.
 BOOST_AUTO_TEST_CASE(a_short_step_back_in_a_cool_down_does_not_stop_acquire_for_as_long) {
-  const weir::limiter l(store, "r", weir::token_bucket{.capacity = limit, .refill = {limit, 1ms}},
-                        {.cool_downs = true});
+  const limiter l(store, "r", token_bucket{.capacity = limit, .refill = {limit, 1ms}},
+                  {.cool_downs = true});
   // A refusal by a cool-down has up to a tenth of jitter.
-  const auto waits_no_longer = [](const weir::decision& d) {
+  const auto waits_no_longer = [](const decision& d) {
     BOOST_TEST(d.cooling_down);
     BOOST_TEST((d.retry_after > 0s && d.retry_after <= 1100ms));
   };
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
+  run(io, [&]() -> asio::awaitable<void> {
     co_await l.cool_down("a", 1s);
     clock.step(-50s);
     waits_no_longer(co_await l.record("a"));
@@ -192,16 +178,16 @@ BOOST_AUTO_TEST_CASE(a_short_step_back_in_a_cool_down_does_not_stop_acquire_for_
     BOOST_TEST((co_await l.acquire("a", {.max_wait = 0s})).cooling_down);
     clock.step(50s);
     BOOST_TEST((co_await l.acquire("a", {.max_wait = 10s})).allowed);
-    BOOST_TEST((co_await weir::acquire_all(l.on("a"), {.max_wait = 10s})).allowed);
+    BOOST_TEST((co_await acquire_all(l.on("a"), {.max_wait = 10s})).allowed);
   });
 }
 
 // The first cool-down ended later by the clock of that moment, and ended the second one when the
 // clock was put right.
 BOOST_AUTO_TEST_CASE(a_cool_down_asked_for_behind_the_clock_is_not_lost_in_an_earlier_one) {
-  const weir::limiter l(store, "r", weir::token_bucket{.capacity = limit, .refill = {limit, span}},
-                        {.cool_downs = true});
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
+  const limiter l(store, "r", token_bucket{.capacity = limit, .refill = {limit, span}},
+                  {.cool_downs = true});
+  run(io, [&]() -> asio::awaitable<void> {
     co_await l.cool_down("a", 10min);
     clock.step(-9min);
     BOOST_TEST(((co_await l.cool_down("a", 15min)).retry_after == 15min));

@@ -1,29 +1,14 @@
 // A primary dies, its replica is promoted, and the address now leads there.
-#include <boost/test/unit_test.hpp>
-#include <string>
-#include <vector>
-
 #include "fault/proxied.hpp"
 
 namespace failover_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::condition;
-using weir::error;
-using weir::test::crowd;
-using weir::test::fault;
-using weir::test::fault_proxy;
-using weir::test::outcome;
-using weir::test::redis_client;
-using weir::test::redis_server;
-using weir::test::run_until;
-using weir::test::run_until_complete;
-using weir::test::way;
+using namespace weir;
+using namespace weir::test;
 
 constexpr std::int64_t limit = 100;
 
-struct fixture : weir::test::proxied {
+struct fixture : proxied {
   fixture() {
     // One round trip through the proxy at a time: the io_context has to run for each.
     redis_client(server).must("CONFIG", "SET", "repl-diskless-sync-delay", "0");
@@ -35,7 +20,7 @@ struct fixture : weir::test::proxied {
     });
   }
 
-  std::int64_t allowed_of(const weir::limiter& l, int calls) {
+  std::int64_t allowed_of(const limiter& l, int calls) {
     crowd c;
     for (int i = 0; i < calls; ++i) l.record("a", c.caller());
     run_until_complete(io, c);
@@ -51,14 +36,12 @@ struct fixture : weir::test::proxied {
   fault_proxy replication{io, server};
 };
 
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(failover_suite, fixture)
 
 // What the replica had got is still counted, and what it had not got is the most by which the limit
 // can be passed.
 BOOST_AUTO_TEST_CASE(a_replica_is_promoted) {
-  const weir::limiter l(open(), "r", weir::fixed_window{.limit = limit, .window = 24h});
+  const limiter l(open(), "r", fixed_window{.limit = limit, .window = 24h});
   std::int64_t admitted = allowed_of(l, 60);
   BOOST_TEST(admitted == 60);
   record(l, "marker");
@@ -99,15 +82,14 @@ BOOST_AUTO_TEST_CASE(a_replica_is_promoted) {
 // The scripts of all policies say that it is a replica which refuses, each on its own way to a
 // write.
 BOOST_AUTO_TEST_CASE(calls_of_every_policy_wait_for_the_promotion) {
-  std::vector<weir::limiter> all;
+  std::vector<limiter> all;
   const auto s = open();
-  for (const auto& [name, policy] : weir::test::slow_policies(limit))
-    all.emplace_back(s, name, policy);
+  for (const auto& [name, policy] : slow_policies(limit)) all.emplace_back(s, name, policy);
   crowd before, after;
   for (const auto& l : all) l.record("a", before.caller());
   run_until_complete(io, before);
   BOOST_TEST(before.allowed() == all.size());
-  const weir::limiter last(s, "r", weir::fixed_window{.limit = limit, .window = 24h});
+  const limiter last(s, "r", fixed_window{.limit = limit, .window = 24h});
   record(last, "marker");
   poll_until([&] { return replica_has("marker"); });
 
@@ -135,7 +117,7 @@ BOOST_AUTO_TEST_CASE(calls_of_every_policy_wait_for_the_promotion) {
 // The address moves while calls are under way, back and forth.
 BOOST_AUTO_TEST_CASE(the_address_moves_under_load) {
   redis_client(replica).must("REPLICAOF", "NO", "ONE");
-  const weir::limiter l(open(), "r", weir::fixed_window{.limit = limit, .window = 24h});
+  const limiter l(open(), "r", fixed_window{.limit = limit, .window = 24h});
   std::int64_t admitted = 0;
   for (int round = 0; round < 10; ++round) {
     crowd c;
@@ -153,10 +135,10 @@ BOOST_AUTO_TEST_CASE(the_address_moves_under_load) {
 // A hold of 25 ms for each refusal had ended before the next one came: the old primary was written
 // to for seconds.
 BOOST_AUTO_TEST_CASE(a_demoted_primary_far_away_is_left_after_one_round_trip) {
-  const weir::store s = open();
-  const weir::limiter l(s, "r", weir::fixed_window{.limit = limit, .window = 24h});
+  const store s = open();
+  const limiter l(s, "r", fixed_window{.limit = limit, .window = 24h});
   connect(l);
-  weir::test::open_send_window(io, s);
+  open_send_window(io, s);
   redis_client(replica).must("REPLICAOF", "NO", "ONE");
   redis_client old(server);
   old.must("REPLICAOF", "127.0.0.1", std::to_string(replica.port()));
@@ -178,12 +160,12 @@ BOOST_AUTO_TEST_CASE(a_demoted_primary_far_away_is_left_after_one_round_trip) {
 
   // A call every 40 ms, each of a subject of its own: so each is a command.
   crowd c;
-  weir::test::asio::steady_timer tick(io);
+  asio::steady_timer tick(io);
   const auto call_and_wait = [&] {
     l.record("s" + std::to_string(c.size()), c.caller());
     bool over = false;
     tick.expires_after(40ms);
-    tick.async_wait([&](weir::error_code) { over = true; });
+    tick.async_wait([&](error_code) { over = true; });
     run_until(io, [&] { return over; });
   };
   while (!is_told()) call_and_wait();

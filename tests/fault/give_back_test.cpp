@@ -1,36 +1,22 @@
 // Turns whose callers leave while the connection is away, or is lost on the way back: they go back
 // once.
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
-#include <boost/test/unit_test.hpp>
-#include <deque>
-
 #include "fault/proxied.hpp"
 
 namespace give_back_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::error;
-using weir::limiter;
-using weir::test::crowd;
-using weir::test::fault;
-using weir::test::run_until;
-using weir::test::run_until_complete;
-using weir::test::way;
+using namespace weir;
+using namespace weir::test;
 
 /// A unit passes each hour; turns are reserved ahead for days.
-const weir::policy policies[] = {
-    weir::fixed_window{.limit = 1, .window = 1h},
-    weir::sliding_log{.limit = 1, .window = 1h},
-    weir::token_bucket{.capacity = 1, .refill = weir::per_hour(1)},
-    weir::leaky_bucket{.capacity = 100, .leak = weir::per_hour(1)},
+const policy policies[] = {
+    fixed_window{.limit = 1, .window = 1h},
+    sliding_log{.limit = 1, .window = 1h},
+    token_bucket{.capacity = 1, .refill = per_hour(1)},
+    leaky_bucket{.capacity = 100, .leak = per_hour(1)},
 };
 
-struct fixture : weir::test::proxied {
-  weir::store straight = weir::make_redis_store(io.get_executor(),
-                                                weir::test::patient_options(server));
+struct fixture : proxied {
+  store straight = make_redis_store(io.get_executor(), patient_options(server));
 
   /// Callers in a line, each with a turn of its own.
   struct line {
@@ -54,12 +40,10 @@ struct fixture : weir::test::proxied {
     return std::chrono::ceil<std::chrono::hours>(wait).count();
   }
   std::int64_t markers() {
-    weir::test::redis_client client(server);
+    redis_client client(server);
     return static_cast<std::int64_t>(client.must("KEYS", "weir:{*}:s*").children.size());
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(give_back_suite, fixture)
 
@@ -68,7 +52,7 @@ BOOST_FIXTURE_TEST_SUITE(give_back_suite, fixture)
 BOOST_AUTO_TEST_CASE(a_reservation_cancelled_without_a_connection_goes_back_on_the_next) {
   options.timeout = 50ms;
   options.breaker_failures = 3;
-  for (const weir::policy& p : policies) {
+  for (const policy& p : policies) {
     BOOST_TEST_CONTEXT("policy " << p.index()) {
       // The same without a fault.
       const std::string number = std::to_string(&p - policies);
@@ -111,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_reservation_cancelled_without_a_connection_goes_back_on_t
 
 // Wherever the connection is cut: the reservation goes back once, and no other goes with it.
 BOOST_AUTO_TEST_CASE(a_reservation_whose_give_back_is_cut_at_any_byte_goes_back_once) {
-  const weir::policy& p = policies[2];
+  const policy& p = policies[2];
   const limiter l(open(), "r", p);
   const limiter seen(straight, "r", p);
   record(l, "a");

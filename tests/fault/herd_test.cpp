@@ -1,26 +1,13 @@
 // A fleet that loses its server's connections and comes back at once. Every client once sent all
 // scripts, 90 KB: their buffers count towards maxmemory, and with allkeys-lru they pushed the
 // limits themselves out.
-#include <boost/test/unit_test.hpp>
-#include <cstdint>
-#include <deque>
-#include <string>
-#include <vector>
-
 #include "support/run.hpp"
 #include "support/stores.hpp"
-#include "weir/weir.hpp"
 
 namespace herd_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::test::crowd;
-using weir::test::redis_client;
-using weir::test::redis_server;
-using weir::test::run_until;
-using weir::test::run_until_complete;
+using namespace weir;
+using namespace weir::test;
 
 constexpr std::size_t clients = 1000;
 constexpr std::int64_t limiter_keys = 20'000;
@@ -28,13 +15,13 @@ constexpr std::int64_t limiter_keys = 20'000;
 // was more than 86 KB.
 constexpr std::int64_t spare_memory = std::int64_t{clients} * 64 * 1024;
 
-const weir::policy plenty = weir::token_bucket{.capacity = 1000, .refill = weir::per_day(1)};
+const policy plenty = token_bucket{.capacity = 1000, .refill = per_day(1)};
 
 struct fixture {
   redis_server server{{.arguments = {"--maxmemory-policy", "allkeys-lru"}}};
   redis_client admin{server};
   asio::io_context io;
-  std::deque<weir::limiter> fleet;
+  std::deque<limiter> fleet;
 
   std::int64_t info(const std::string& name) {
     const std::string all = admin.must("INFO", "everything").text;
@@ -60,15 +47,12 @@ struct fixture {
   }
 };
 
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(herd_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(a_fleet_that_reconnects_at_once_evicts_no_limit) {
   for (std::size_t i = 0; i < clients; ++i) {
-    fleet.emplace_back(
-        weir::make_redis_store(io.get_executor(), weir::test::patient_options(server)), "fleet",
-        plenty);
+    fleet.emplace_back(make_redis_store(io.get_executor(), patient_options(server)), "fleet",
+                       plenty);
   }
   call_until_all_succeed();
   {

@@ -1,47 +1,37 @@
 // Leases of one process whose ordinary calls keep the same connection, and a healthy server, busy.
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "support/leases.hpp"
 #include "support/sanitized.hpp"
 #include "support/stores.hpp"
-#include "weir/weir.hpp"
 
 namespace lease_flood_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
+using namespace weir;
+using namespace weir::test;
 
-weir::policy day(int days) { return weir::fixed_window{.limit = 1'000'000, .window = days * 24h}; }
-
-}  // namespace
+policy day(int days) { return fixed_window{.limit = 1'000'000, .window = days * 24h}; }
 
 BOOST_AUTO_TEST_SUITE(lease_flood_suite)
 
 // 300 leases of 50 holders were lost in 8 s: their renewals waited behind 20,000 ordinary calls.
 BOOST_AUTO_TEST_CASE(no_lease_lapses_behind_thirty_thousand_callers) {
-  constexpr std::size_t callers = weir::test::is_sanitized ? 5000 : 30'000;
+  constexpr std::size_t callers = is_sanitized ? 5000 : 30'000;
   constexpr std::size_t holders = 50;
   // A stall of the machine must not last until a lease lapses: a renewal is due after a third.
-  constexpr auto length = weir::test::is_sanitized ? 2700ms : 900ms;
-  weir::test::redis_server server;
-  weir::test::redis_client client(server);
+  constexpr auto length = is_sanitized ? 2700ms : 900ms;
+  redis_server server;
+  redis_client client(server);
   asio::io_context io;
-  const auto store = weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
+  const auto store = make_redis_store(io.get_executor(), patient_options(server));
 
   // A check is so much work that the line of these callers is longer than a lease, on a fast
   // machine too: a call that waits in it is late.
-  const weir::limiter ordinary(
-      store, "r", weir::tiers{day(1), day(2), day(3), day(4), day(5), day(6), day(7), day(8)});
+  const limiter ordinary(store, "r",
+                         tiers{day(1), day(2), day(3), day(4), day(5), day(6), day(7), day(8)});
   std::size_t answered = 0, pending = 0;
   bool stop = false;
   const std::function<void(std::size_t)> call = [&](std::size_t who) {
     ++pending;
-    ordinary.record("s" + std::to_string(who), [&, who](weir::error_code ec, weir::decision) {
+    ordinary.record("s" + std::to_string(who), [&, who](error_code ec, decision) {
       BOOST_TEST(!ec.failed(), ec.message());
       --pending;
       ++answered;
@@ -49,10 +39,10 @@ BOOST_AUTO_TEST_CASE(no_lease_lapses_behind_thirty_thousand_callers) {
     });
   };
 
-  const weir::concurrency_limiter gate(store, "gate", {.limit = holders, .lease_duration = length});
-  std::vector<weir::lease> held;
-  for (std::size_t i = 0; i < holders; ++i) held.push_back(weir::test::enter(io, gate, "a"));
-  const std::vector<weir::test::loss> watched(held.begin(), held.end());
+  const concurrency_limiter gate(store, "gate", {.limit = holders, .lease_duration = length});
+  std::vector<lease> held;
+  for (std::size_t i = 0; i < holders; ++i) held.push_back(enter(io, gate, "a"));
+  const std::vector<loss> watched(held.begin(), held.end());
   const auto lost = [&] {
     std::size_t n = 0;
     for (const auto& w : watched) n += w.told() ? 1 : 0;
@@ -72,14 +62,14 @@ BOOST_AUTO_TEST_CASE(no_lease_lapses_behind_thirty_thousand_callers) {
   while (lost() == 0 && lapses() < end) {
     bool over = false;
     pause.expires_after(10ms);
-    pause.async_wait([&](weir::error_code) { over = true; });
-    weir::test::run_until(io, [&] { return over; });
+    pause.async_wait([&](error_code) { over = true; });
+    run_until(io, [&] { return over; });
   }
   BOOST_TEST_MESSAGE(answered << " calls of " << callers << " callers, " << lost()
                               << " leases lost");
   BOOST_TEST(lost() == 0u);
   stop = true;
-  weir::test::run_until(io, [&] { return pending == 0; });
+  run_until(io, [&] { return pending == 0; });
   BOOST_TEST(lost() == 0u);
 }
 

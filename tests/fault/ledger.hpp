@@ -1,13 +1,7 @@
 #pragma once
 
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "support/run.hpp"
-#include "weir/weir.hpp"
+#include "support/test.hpp"
 
 namespace weir::test {
 

@@ -1,35 +1,21 @@
 // The link between a service and its server: cut at any byte, dead without a word, stuck in one
 // direction.
-#include <boost/test/unit_test.hpp>
-#include <string>
-
 #include "fault/proxied.hpp"
 
 namespace links_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::condition;
-using weir::error;
-using weir::test::crowd;
-using weir::test::fault;
-using weir::test::outcome;
-using weir::test::redis_client;
-using weir::test::run_until;
-using weir::test::run_until_complete;
-using weir::test::way;
+using namespace weir;
+using namespace weir::test;
 
-const weir::policy plenty = weir::fixed_window{.limit = weir::max_units, .window = 24h};
+const policy plenty = fixed_window{.limit = max_units, .window = 24h};
 
-struct fixture : weir::test::proxied {
-  weir::limiter connected() {
-    const weir::limiter l(open(), "r", plenty);
+struct fixture : proxied {
+  limiter connected() {
+    const limiter l(open(), "r", plenty);
     connect(l);
     return l;
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(links_suite, fixture)
 
@@ -37,8 +23,7 @@ BOOST_FIXTURE_TEST_SUITE(links_suite, fixture)
 // what was told is what the server has counted.
 BOOST_AUTO_TEST_CASE(a_connection_cut_at_any_byte) {
   const auto l = connected();
-  const weir::limiter straight(
-      weir::make_redis_store(io.get_executor(), weir::test::patient_options(server)), "r", plenty);
+  const limiter straight(make_redis_store(io.get_executor(), patient_options(server)), "r", plenty);
   std::int64_t told = 0, counted = 0, unknown_and_counted = 0, unknown_and_not = 0;
   for (const way w : {way::requests, way::replies}) {
     for (const auto what : {fault::kind::cut, fault::kind::reset}) {
@@ -102,7 +87,7 @@ BOOST_AUTO_TEST_CASE(a_link_that_dies_in_the_handshake_is_tried_again) {
       if (number - before >= 3) return std::vector<fault>{};
       return std::vector<fault>{{.what = what, .after = 10 * (number - before)}};
     });
-    const weir::limiter l(open(), to_string(what), plenty);
+    const limiter l(open(), to_string(what), plenty);
     BOOST_TEST(record(l, "a").d.used == 1);
     // More if a handshake without a fault took longer than the time-out.
     BOOST_TEST(proxy.counts().accepted >= before + 4);
@@ -137,7 +122,7 @@ BOOST_AUTO_TEST_CASE(replies_are_read_while_a_write_is_stuck) {
   // As many and as long replies as may be under way: one read does not take them all.
   options.max_keys_per_call = 1;
   constexpr std::int64_t many = 1'000'000'000'000'000;
-  const weir::limiter l(open(), "r", weir::sliding_log{.limit = 4 * many, .window = 24h});
+  const limiter l(open(), "r", sliding_log{.limit = 4 * many, .window = 24h});
   connect(l);
   const auto record_all = [&](crowd& c) {
     for (int i = 0; i < 190; ++i) l.record("s" + std::to_string(i), {.cost = many}, c.caller());

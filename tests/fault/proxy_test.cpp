@@ -2,28 +2,14 @@
 // happens.
 #include "support/fault_proxy.hpp"
 
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/read.hpp>
-#include <boost/asio/write.hpp>
-#include <boost/test/unit_test.hpp>
-#include <deque>
-#include <memory>
-#include <string>
-
 #include "support/run.hpp"
 
 namespace proxy_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
+using namespace weir;
+using namespace weir::test;
 using asio::ip::tcp;
 using boost::system::error_code;
-using weir::test::fault;
-using weir::test::fault_proxy;
-using weir::test::redis_server;
-using weir::test::run_until;
-using weir::test::way;
 
 /// A plain connection that keeps what it reads.
 struct talk : std::enable_shared_from_this<talk> {
@@ -83,8 +69,6 @@ struct fixture {
     other->hear(pong);
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(proxy_suite, fixture)
 

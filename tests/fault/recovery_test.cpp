@@ -1,43 +1,28 @@
 // After an outage: no herd, and no failure policy that stays on.
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <string>
-#include <vector>
-
 #include "fault/proxied.hpp"
 
 namespace recovery_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::error;
-using weir::on_failure;
-using weir::test::crowd;
-using weir::test::fault;
-using weir::test::outcome;
-using weir::test::redis_client;
-using weir::test::run_until;
-using weir::test::run_until_complete;
+using namespace weir;
+using namespace weir::test;
 
-const weir::policy plenty = weir::fixed_window{.limit = weir::max_units, .window = 24h};
+const policy plenty = fixed_window{.limit = max_units, .window = 24h};
 
-struct fixture : weir::test::proxied {
+struct fixture : proxied {
   std::int64_t script_calls() {
     redis_client client(server);
-    return weir::test::script_calls_of(client);
+    return script_calls_of(client);
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(recovery_suite, fixture)
 
 // However many calls wait, they are one connection and a few script calls.
 BOOST_AUTO_TEST_CASE(waiting_calls_are_sent_together_after_an_outage) {
-  const weir::limiter warm(open(), "r", plenty);
+  const limiter warm(open(), "r", plenty);
   connect(warm);  // the server has the scripts
   proxy.refuse(true);
-  const weir::limiter l(open(), "r", plenty);
+  const limiter l(open(), "r", plenty);
   crowd c;  // made before the first attempt fails, so they wait
   for (int i = 0; i < 5000; ++i) l.record("s" + std::to_string(i % 50), c.caller());
   run_until(io, [&] { return proxy.counts().refused >= 10; });
@@ -57,7 +42,7 @@ BOOST_AUTO_TEST_CASE(waiting_calls_are_sent_together_after_an_outage) {
 BOOST_AUTO_TEST_CASE(the_first_attempt_after_a_restart_serves) {
   options.backoff_min = 1ms;
   options.backoff_max = 40ms;
-  const weir::limiter l(open(), "r", plenty);
+  const limiter l(open(), "r", plenty);
   for (int outage = 0; outage < 10; ++outage) {
     connect(l);
     server.kill();
@@ -78,7 +63,7 @@ BOOST_AUTO_TEST_CASE(failing_calls_cause_no_attempts_of_their_own) {
   options.backoff_max = 80ms;
   options.breaker_failures = 20;
   options.breaker_pause = 5ms;
-  const weir::limiter l(open(), "r", plenty);
+  const limiter l(open(), "r", plenty);
   connect(l);
   proxy.refuse(true);
   proxy.strike({.what = fault::kind::reset});
@@ -106,7 +91,7 @@ BOOST_AUTO_TEST_CASE(failing_calls_cause_no_attempts_of_their_own) {
 
 // Many processes: each comes back once, by itself.
 BOOST_AUTO_TEST_CASE(many_stores_come_back_once_each) {
-  std::vector<weir::limiter> all;
+  std::vector<limiter> all;
   for (int i = 0; i < 40; ++i) all.emplace_back(open(), "r", plenty);
   for (const auto& l : all) connect(l);
   BOOST_TEST(proxy.counts().accepted == 40u);
@@ -124,7 +109,7 @@ BOOST_AUTO_TEST_CASE(failure_policies_begin_and_end_with_the_outage) {
   options.silence_timeout = 60ms;
   options.breaker_failures = 5;
   options.breaker_pause = 5ms;
-  const auto any_reply = weir::test::way::replies;
+  const auto any_reply = way::replies;
   const fault outages[] = {{.what = fault::kind::half_open},
                            {.what = fault::kind::reset, .way = any_reply, .after = 3},
                            {.what = fault::kind::garbage, .way = any_reply, .after = 3}};
@@ -132,10 +117,10 @@ BOOST_AUTO_TEST_CASE(failure_policies_begin_and_end_with_the_outage) {
     for (const fault& f : outages) {
       const std::string name = std::to_string(static_cast<int>(what)) + to_string(f.what);
       BOOST_TEST_CONTEXT(name) {
-        const weir::limiter l(open(), name, weir::fixed_window{.limit = 100, .window = 24h},
-                              {.on_failure = what, .process_count = 50});
+        const limiter l(open(), name, fixed_window{.limit = 100, .window = 24h},
+                        {.on_failure = what, .process_count = 50});
         const outcome before = record(l, "a");
-        BOOST_TEST((before.d.source == weir::source::store));
+        BOOST_TEST((before.d.source == source::store));
         BOOST_TEST(before.d.used == 1);
 
         proxy.refuse(true);
@@ -144,21 +129,21 @@ BOOST_AUTO_TEST_CASE(failure_policies_begin_and_end_with_the_outage) {
         for (int i = 0; i < 20; ++i) {
           const outcome o = record(l, "a", {.timeout = 5ms});
           BOOST_TEST(!o.ec.failed());
-          BOOST_TEST((o.d.source == weir::source::fallback));
+          BOOST_TEST((o.d.source == source::fallback));
           allowed += o.d.allowed ? 1 : 0;
         }
         BOOST_TEST(allowed == (what == on_failure::open ? 20 : what == on_failure::closed ? 0 : 2));
 
         proxy.lift();
-        weir::decision d;
+        decision d;
         run_until(io, [&] {
           d = record(l, "a").d;
-          return d.source == weir::source::store;
+          return d.source == source::store;
         });
         // What was told by the store, this one, and of those that were sent in the outage any part.
         BOOST_TEST(d.used >= 2);
-        const weir::decision next = record(l, "a").d;
-        BOOST_TEST((next.source == weir::source::store));
+        const decision next = record(l, "a").d;
+        BOOST_TEST((next.source == source::store));
         BOOST_TEST(next.used == d.used + 1);
       }
     }
@@ -169,7 +154,7 @@ BOOST_AUTO_TEST_CASE(failure_policies_begin_and_end_with_the_outage) {
 // what they took is free again.
 BOOST_AUTO_TEST_CASE(an_outage_under_load_leaves_nothing_behind) {
   options.max_pending = 1000;
-  const weir::limiter l(open(), "r", plenty);
+  const limiter l(open(), "r", plenty);
   connect(l);
   proxy.strike({.what = fault::kind::half_open});
   for (int round = 0; round < 5; ++round) {

@@ -1,33 +1,21 @@
 // A server that is there and will not serve: out of memory, unable to save, busy with a script,
 // loading its data, part of a cluster. Nothing is counted, the error says which it is, and the same
 // connection serves again when that is over.
-#include <boost/test/unit_test.hpp>
 #include <filesystem>
-#include <memory>
-#include <stdexcept>
-#include <string>
 
 #include "fault/proxied.hpp"
 
 namespace server_states_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::condition;
-using weir::error;
-using weir::test::crowd;
-using weir::test::outcome;
-using weir::test::redis_client;
-using weir::test::redis_server;
-using weir::test::run_until;
-using weir::test::run_until_complete;
+using namespace weir;
+using namespace weir::test;
 
 /// A node that is a cluster by itself. Its second port lies ten thousand above the first, if there
 /// is such a port.
 std::unique_ptr<redis_server> start_cluster_node() {
   for (int attempts = 20;; --attempts) {
     try {
-      return std::make_unique<redis_server>(weir::test::redis_server_options{
+      return std::make_unique<redis_server>(redis_server_options{
           .arguments = {"--cluster-enabled", "yes", "--cluster-require-full-coverage", "no"}});
     } catch (const std::runtime_error& e) {
       const std::string why = e.what();
@@ -36,19 +24,18 @@ std::unique_ptr<redis_server> start_cluster_node() {
   }
 }
 
-struct fixture : weir::test::proxied {
+struct fixture : proxied {
   redis_client admin{server};
 
-  std::vector<weir::limiter> one_of_each(const weir::store& s) {
-    std::vector<weir::limiter> all;
-    for (const auto& [name, policy] : weir::test::slow_policies(100))
-      all.emplace_back(s, name, policy);
+  std::vector<limiter> one_of_each(const store& s) {
+    std::vector<limiter> all;
+    for (const auto& [name, policy] : slow_policies(100)) all.emplace_back(s, name, policy);
     return all;
   }
 
   /// Both calls and questions for each limiter, while the server refuses to write: calls fail,
   /// questions are answered, and in the end nothing has been counted.
-  void check_refused_writes(const std::vector<weir::limiter>& all, error expected) {
+  void check_refused_writes(const std::vector<limiter>& all, error expected) {
     crowd calls, questions;
     for (const auto& l : all) {
       for (int i = 0; i < 3; ++i) l.record("a", calls.caller());
@@ -61,7 +48,7 @@ struct fixture : weir::test::proxied {
     for (const auto& o : questions) BOOST_TEST(o.d.used == 1);
   }
 
-  void count_one(const std::vector<weir::limiter>& all, std::int64_t used) {
+  void count_one(const std::vector<limiter>& all, std::int64_t used) {
     crowd c;
     for (const auto& l : all) l.record("a", c.caller());
     run_until_complete(io, c);
@@ -72,7 +59,7 @@ struct fixture : weir::test::proxied {
   /// without a restart.
   void check_told_at_once(const redis_server& what, error reason) {
     proxy.aim_at(what);
-    const weir::limiter l(open(), "r", weir::fixed_window{.limit = 5, .window = 24h});
+    const limiter l(open(), "r", fixed_window{.limit = 5, .window = 24h});
     const outcome o = record(l, "a");
     WEIR_TEST_ERROR(o.ec, reason);
     BOOST_CHECK(o.ec == condition::not_counted);
@@ -86,7 +73,7 @@ struct fixture : weir::test::proxied {
   }
 
   /// A call that gives up early is told why; it may give up while it is asking once more.
-  void check_hasty_calls_hear(const weir::limiter& l, error reason) {
+  void check_hasty_calls_hear(const limiter& l, error reason) {
     run_until(io, [&] {
       const outcome o = record(l, "a", {.timeout = 40ms});
       if (o.ec == error::no_reply || o.ec == error::timed_out) return false;
@@ -96,8 +83,6 @@ struct fixture : weir::test::proxied {
     });
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(server_states_suite, fixture)
 
@@ -140,7 +125,7 @@ BOOST_AUTO_TEST_CASE(snapshots_that_fail_and_succeed_again) {
 // Nothing runs beside a slow script. Those with time wait for its end, on an old connection and on
 // a new one.
 BOOST_AUTO_TEST_CASE(a_slow_script_is_waited_for) {
-  const weir::limiter l(open(), "r", weir::fixed_window{.limit = 100, .window = 24h});
+  const limiter l(open(), "r", fixed_window{.limit = 100, .window = 24h});
   BOOST_TEST(record(l, "a").d.used == 1);
   admin.must("CONFIG", "SET", "lua-time-limit", "1");
   redis_client slow(server);
@@ -150,7 +135,7 @@ BOOST_AUTO_TEST_CASE(a_slow_script_is_waited_for) {
 
   crowd patient;
   l.record("a", patient.caller());
-  const weir::limiter fresh(open(), "r", weir::fixed_window{.limit = 100, .window = 24h});
+  const limiter fresh(open(), "r", fixed_window{.limit = 100, .window = 24h});
   fresh.record("a", patient.caller());
   check_hasty_calls_hear(l, error::server_busy);
   BOOST_TEST(patient.answered() == 0u);
@@ -167,7 +152,7 @@ BOOST_AUTO_TEST_CASE(a_loading_server_is_waited_for) {
                                       "--loading-process-events-interval-bytes", "1024"}});
   proxy.aim_at(loading);
   redis_client boss(loading), other(loading);
-  const weir::limiter l(open(), "r", weir::fixed_window{.limit = 100, .window = 24h});
+  const limiter l(open(), "r", fixed_window{.limit = 100, .window = 24h});
   BOOST_TEST(record(l, "a").d.used == 1);
   boss.must("DEBUG", "POPULATE", "20000", "key", "100");
   boss.send("DEBUG", "RELOAD");
@@ -176,7 +161,7 @@ BOOST_AUTO_TEST_CASE(a_loading_server_is_waited_for) {
 
   crowd patient;
   l.record("a", patient.caller());
-  const weir::limiter fresh(open(), "r", weir::fixed_window{.limit = 100, .window = 24h});
+  const limiter fresh(open(), "r", fixed_window{.limit = 100, .window = 24h});
   fresh.record("a", patient.caller());
   check_hasty_calls_hear(l, error::server_loading);
   BOOST_TEST(patient.answered() == 0u);
@@ -210,7 +195,7 @@ BOOST_AUTO_TEST_CASE(a_sentinel_is_not_taken_for_a_server) {
 
 // What only concerns one call leaves the connection, and the calls around it, alone.
 BOOST_AUTO_TEST_CASE(an_error_reply_is_its_own_callers_alone) {
-  const weir::limiter l(open(), "r", weir::fixed_window{.limit = 100, .window = 24h});
+  const limiter l(open(), "r", fixed_window{.limit = 100, .window = 24h});
   admin.must("RPUSH", "weir:{r:odd}:f", "a list");
   connect(l);
   for (int i = 1; i <= 20; ++i) {

@@ -1,26 +1,15 @@
 // Settlements whose connection is lost: tried again, each is done once, for all limiters or for
 // none.
-#include <boost/test/unit_test.hpp>
-
 #include "fault/proxied.hpp"
 
 namespace settling_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::decision;
-using weir::error;
-using weir::limiter;
-using weir::test::crowd;
-using weir::test::fault;
-using weir::test::outcome;
-using weir::test::run_until_complete;
-using weir::test::way;
+using namespace weir;
+using namespace weir::test;
 
-struct fixture : weir::test::proxied {
-  const weir::limiter_options together{.group = "model"};
-  weir::store straight = weir::make_redis_store(io.get_executor(),
-                                                weir::test::patient_options(server));
+struct fixture : proxied {
+  const limiter_options together{.group = "model"};
+  weir::store straight = make_redis_store(io.get_executor(), patient_options(server));
 
   template <class Start>
   outcome ask(Start&& start) {
@@ -32,16 +21,14 @@ struct fixture : weir::test::proxied {
   std::int64_t used(const limiter& l) { return fetch(l, "a").d.used; }
 };
 
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(settling_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(a_settlement_that_is_cut_at_any_byte_is_done_once) {
   const weir::store store = open();
-  const limiter requests(store, "requests", weir::sliding_log{1000, 24h}, together);
-  const limiter tokens(store, "tokens", weir::gcra{weir::per_day(1), 20'000}, together);
-  const limiter requests_seen(straight, "requests", weir::sliding_log{1000, 24h}, together);
-  const limiter tokens_seen(straight, "tokens", weir::gcra{weir::per_day(1), 20'000}, together);
+  const limiter requests(store, "requests", sliding_log{1000, 24h}, together);
+  const limiter tokens(store, "tokens", gcra{per_day(1), 20'000}, together);
+  const limiter requests_seen(straight, "requests", sliding_log{1000, 24h}, together);
+  const limiter tokens_seen(straight, "tokens", gcra{per_day(1), 20'000}, together);
   std::int64_t requests_used = 0, tokens_used = 0;
   int cut = 0, ran = 0;
   for (const way w : {way::requests, way::replies}) {
@@ -49,20 +36,19 @@ BOOST_AUTO_TEST_CASE(a_settlement_that_is_cut_at_any_byte_is_done_once) {
       BOOST_TEST_CONTEXT("cut after " << byte << " bytes of the "
                                       << (w == way::requests ? "request" : "reply")) {
         record_until_it_succeeds(requests, "between");
-        const outcome taken = ask([&](auto caller) {
-          weir::record_all(requests.on("a", 2), tokens.on("a", 90), caller);
-        });
+        const outcome taken = ask(
+            [&](auto caller) { record_all(requests.on("a", 2), tokens.on("a", 90), caller); });
         BOOST_TEST_REQUIRE(taken.d.allowed);
         const std::size_t faults = proxy.counts().all_faults();
         proxy.strike({.what = fault::kind::cut, .way = w, .after = byte});
         // Without a number of tries: the connection comes back.
         outcome o;
         bool may_have_run = false;
-        weir::test::run_until(io, [&] {
+        run_until(io, [&] {
           o = ask([&](auto caller) {
-            weir::settle_all(taken.d, requests.on("a", 3), tokens.on("a", 40), caller);
+            settle_all(taken.d, requests.on("a", 3), tokens.on("a", 40), caller);
           });
-          may_have_run = may_have_run || o.ec == weir::condition::may_have_counted;
+          may_have_run = may_have_run || o.ec == condition::may_have_counted;
           return !o.ec;
         });
         // It may have been done by a try whose answer was lost.

@@ -2,27 +2,18 @@
 #include <signal.h>
 #include <time.h>
 
-#include <algorithm>
 #include <atomic>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
 #include <fstream>
-#include <functional>
-#include <optional>
-#include <string>
 #include <thread>
-#include <utility>
 
 #include "support/run.hpp"
 #include "support/sanitized.hpp"
 #include "support/stores.hpp"
-#include "weir/weir.hpp"
 
 namespace slow_server_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
+using namespace weir;
+using namespace weir::test;
 using steady = std::chrono::steady_clock;
 
 /// Lets the server run for 2 ms, again and again, and stops it for 98 ms between. While the server
@@ -98,13 +89,13 @@ struct tally {
 /// been executed.
 class load {
  public:
-  load(weir::test::redis_server& server, std::chrono::milliseconds timeout) : server_(server) {
-    weir::test::redis_client(server).must("FLUSHALL");
-    weir::redis_options options = weir::parse_redis_url(server.url());
+  load(redis_server& server, std::chrono::milliseconds timeout) : server_(server) {
+    redis_client(server).must("FLUSHALL");
+    redis_options options = parse_redis_url(server.url());
     options.timeout = timeout;
     options.max_pending = 1'000'000;
-    limiter_.emplace(weir::make_redis_store(io_.get_executor(), options), "r",
-                     weir::tiers{day(1), day(2), day(3), day(4), day(5), day(6), day(7), day(8)});
+    limiter_.emplace(make_redis_store(io_.get_executor(), options), "r",
+                     tiers{day(1), day(2), day(3), day(4), day(5), day(6), day(7), day(8)});
     run_one();
   }
 
@@ -124,7 +115,7 @@ class load {
   /// How many of so many calls are answered, one after the other.
   void run_one() {
     const std::size_t before = in_time_;
-    weir::test::run_until(io_, [&] {
+    run_until(io_, [&] {
       if (pending_ == 0) ask();
       return in_time_ > before;
     });
@@ -133,18 +124,18 @@ class load {
  private:
   static constexpr std::chrono::seconds length{2};
   static constexpr std::size_t keys_per_check = 8;
-  static weir::policy day(int days) { return weir::fixed_window{.limit = 3, .window = days * 24h}; }
+  static policy day(int days) { return fixed_window{.limit = 3, .window = days * 24h}; }
 
   void ask() {
     ++pending_;
-    limiter_->record("s" + std::to_string(asked_++), [&](weir::error_code ec, weir::decision d) {
+    limiter_->record("s" + std::to_string(asked_++), [&](error_code ec, decision d) {
       --pending_;
       if (!ec && d.allowed) ++in_time_;
       on_done_();
     });
   }
   std::size_t executed() {
-    const auto keys = weir::test::redis_client(server_).must("DBSIZE").integer;
+    const auto keys = redis_client(server_).must("DBSIZE").integer;
     return static_cast<std::size_t>(keys) / keys_per_check;
   }
 
@@ -163,18 +154,18 @@ class load {
       const std::function<void()> refill = [&] {
         for (owed += wanted(); owed >= 1; owed -= 1) ask();
         tick.expires_after(1ms);
-        tick.async_wait([&](weir::error_code) {
+        tick.async_wait([&](error_code) {
           over = steady::now() >= end;
           if (!over) refill();
         });
       };
       refill();
-      weir::test::run_until(io_, [&] { return over; });
+      run_until(io_, [&] { return over; });
       t.runs = slow.runs();
       t.by_then = in_time_ - t.in_time;
       on_done_ = [] {};
       // Still slowed down, or what waits now would count as the slow server's work.
-      weir::test::run_until(io_, [&] { return pending_ == 0; });
+      run_until(io_, [&] { return pending_ == 0; });
     }
     t.asked = asked_ - t.asked;
     t.executed = executed() - t.executed;
@@ -182,9 +173,9 @@ class load {
     return t;
   }
 
-  weir::test::redis_server& server_;
+  redis_server& server_;
   asio::io_context io_;
-  std::optional<weir::limiter> limiter_;
+  std::optional<limiter> limiter_;
   std::function<void()> on_done_ = [] {};
   std::size_t asked_ = 0;
   std::size_t pending_ = 0;
@@ -201,13 +192,11 @@ void show(const std::string& what, const tally& t) {
                           << part(t.by_then, t.runs));
 }
 
-}  // namespace
-
 BOOST_AUTO_TEST_SUITE(slow_server_suite)
 
 // It executed 13,132 checks in 12 s, and the callers got none.
 BOOST_AUTO_TEST_CASE(a_server_that_gets_little_time_works_for_callers_that_still_wait) {
-  weir::test::redis_server server;
+  redis_server server;
   // What the server can do: callers that never give up.
   const auto most = [&] {
     const tally t = load(server, 50s).closed(500);
@@ -221,7 +210,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_gets_little_time_works_for_callers_that_still
   // unit.overload asserts four fifths of both, in simulated time.
   for (const bool open : {true, false}) {
     std::size_t executed = 0, in_time = 0;
-    for (const double times : {1., 10., weir::test::is_sanitized ? 20. : 50.}) {
+    for (const double times : {1., 10., is_sanitized ? 20. : 50.}) {
       load calls(server, 500ms);
       const tally t = open ? calls.open(times * per_second)
                            : calls.closed(static_cast<std::size_t>(times * per_second / 2));

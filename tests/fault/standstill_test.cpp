@@ -6,27 +6,17 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <deque>
-#include <functional>
 #include <new>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "support/memcached_server.hpp"
 #include "support/redis_server.hpp"
 #include "support/run.hpp"
-#include "weir/weir.hpp"
 
 namespace standstill_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
+using namespace weir;
+using namespace weir::test;
 
 constexpr int callers = 100, stops = 20;
 
@@ -38,16 +28,15 @@ struct tally {
 
 /// Calls again and again.
 struct caller {
-  caller(const weir::limiter& l, std::string s, tally& t)
-      : where(l), subject(std::move(s)), told(t) {}
+  caller(const limiter& l, std::string s, tally& t) : where(l), subject(std::move(s)), told(t) {}
   void call() {
-    where.record(subject, [this](weir::error_code ec, const weir::decision&) {
+    where.record(subject, [this](error_code ec, const decision&) {
       if (ec) told.last_error = ec.value();
       ++(ec ? told.failed : told.answered);
       call();
     });
   }
-  weir::limiter where;
+  limiter where;
   std::string subject;
   tally& told;
 };
@@ -74,14 +63,14 @@ class child {
   std::int64_t answered() const { return told_->answered; }
   std::int64_t failed() const { return told_->failed; }
   std::string last_error() const {
-    return make_error_code(static_cast<weir::error>(told_->last_error.load())).message();
+    return make_error_code(static_cast<error>(told_->last_error.load())).message();
   }
 
  private:
   [[noreturn]] void live(const std::string& url, int threads) {
     asio::io_context io(threads);
-    const weir::limiter l(weir::open_store(io.get_executor(), url), std::to_string(::getpid()),
-                          weir::fixed_window{.limit = 1'000'000'000, .window = 24h});
+    const limiter l(open_store(io.get_executor(), url), std::to_string(::getpid()),
+                    fixed_window{.limit = 1'000'000'000, .window = 24h});
     std::deque<caller> all;
     for (int i = 0; i < callers; ++i) all.emplace_back(l, "s" + std::to_string(i), *told_).call();
     std::vector<std::thread> others;
@@ -95,14 +84,12 @@ class child {
 };
 
 void wait_for(const std::function<bool()>& what) {
-  const auto limit = std::chrono::steady_clock::now() + weir::test::watchdog;
+  const auto limit = std::chrono::steady_clock::now() + watchdog;
   while (!what()) {
     BOOST_TEST_REQUIRE((std::chrono::steady_clock::now() < limit));
     std::this_thread::sleep_for(1ms);
   }
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(standstill_suite)
 
@@ -110,8 +97,8 @@ BOOST_AUTO_TEST_SUITE(standstill_suite)
 // several threads, the timer ran before the read: all calls ended with no_reply, and the circuit
 // opened.
 BOOST_AUTO_TEST_CASE(a_process_that_stood_still_for_longer_than_a_timeout_loses_no_calls) {
-  const weir::test::redis_server redis;
-  const weir::test::memcached_server_process memcached;
+  const redis_server redis;
+  const memcached_server_process memcached;
   const std::string on_redis = "redis://127.0.0.1:" + std::to_string(redis.port());
   const std::string on_memcached = "memcached://127.0.0.1:" + std::to_string(memcached.port());
   std::deque<child> children;

@@ -3,37 +3,23 @@
 // way back by itself. In the end: nothing has grown.
 #include <malloc.h>
 
-#include <boost/asio/as_tuple.hpp>
-#include <boost/test/unit_test.hpp>
 #include <filesystem>
-#include <map>
-#include <optional>
 
 #include "fault/ledger.hpp"
 #include "fault/proxied.hpp"
 #include "support/sanitized.hpp"
 
 namespace ten_thousand_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::condition;
-using weir::test::account;
-using weir::test::event;
-using weir::test::fault;
-using weir::test::fault_proxy;
-using weir::test::random_source;
-using weir::test::redis_server;
+using namespace weir;
+using namespace weir::test;
 
 constexpr std::size_t faults = 10'000;
 constexpr std::size_t phases = 10;
 constexpr std::size_t lanes = 8;
 constexpr std::int64_t few = 3;
 
-weir::limiter few_of(const weir::store& s) {
-  return {s, "few", weir::fixed_window{.limit = few, .window = 24h}};
-}
+limiter few_of(const store& s) { return {s, "few", fixed_window{.limit = few, .window = 24h}}; }
 
 /// What the whole run has seen.
 struct record_book {
@@ -47,31 +33,29 @@ class lane {
   lane(asio::io_context& io, const redis_server& server, std::uint32_t number, record_book& book)
       : io_(io),
         name_("lane " + std::to_string(number)),
-        random_(weir::test::run_seed(), number),
+        random_(run_seed(), number),
         book_(book),
         proxy_(io, server),
-        store_(weir::make_redis_store(io.get_executor(), options(server, number % 4 == 0))),
-        limiters_(weir::test::one_limiter_of_each_kind(store_)),
+        store_(make_redis_store(io.get_executor(), options(server, number % 4 == 0))),
+        limiters_(one_limiter_of_each_kind(store_)),
         few_(few_of(store_)) {}
 
   std::size_t faults_seen() const { return proxy_.counts().all_faults(); }
   const fault_proxy::tally& counts() const { return proxy_.counts(); }
 
-  void renew_accounts(const std::vector<weir::limiter>& straight, std::size_t phase) {
-    accounts_ = weir::test::open_accounts(io_, limiters_, straight, 24,
-                                          name_ + ", phase " + std::to_string(phase));
+  void renew_accounts(const std::vector<limiter>& straight, std::size_t phase) {
+    accounts_ = open_accounts(io_, limiters_, straight, 24,
+                              name_ + ", phase " + std::to_string(phase));
     busy_.assign(accounts_.size(), false);
   }
   const std::vector<account>& accounts() const { return accounts_; }
 
   /// One fault, and what has to hold after it.
-  asio::awaitable<void> round(weir::limiter straight_few) {
-    const fault f = weir::test::random_fault(random_, 150);
+  asio::awaitable<void> round(limiter straight_few) {
+    const fault f = random_fault(random_, 150);
     if (random_.one_in(4)) {
       // The next connections, up to the handshake's end and beyond.
-      proxy_.plan([this](std::size_t) {
-        return std::vector<fault>{weir::test::random_fault(random_, 1500)};
-      });
+      proxy_.plan([this](std::size_t) { return std::vector<fault>{random_fault(random_, 1500)}; });
     }
     proxy_.strike(f);
     const std::string subject = name_ + ", round " + std::to_string(++rounds_);
@@ -100,8 +84,8 @@ class lane {
     std::int64_t unanswered = 0;
   };
 
-  weir::redis_options options(const redis_server& server, bool with_breaker) const {
-    weir::redis_options o = weir::test::patient_options(server);
+  redis_options options(const redis_server& server, bool with_breaker) const {
+    redis_options o = patient_options(server);
     o.port = static_cast<std::uint16_t>(proxy_.port());
     o.backoff_max = 2ms;
     o.connect_timeout = 100ms;
@@ -118,7 +102,7 @@ class lane {
     return std::chrono::microseconds(random_.between(1000, 30'000));
   }
 
-  void note(const weir::error_code& ec) {
+  void note(const error_code& ec) {
     if (!ec) {
       ++book_.successes;
       return;
@@ -139,7 +123,7 @@ class lane {
     ++b.pending;
     account& a = accounts_[i];
     a.where.record(a.subject, {.cost = a.cost, .timeout = short_time()},
-                   [this, i, &b](weir::error_code ec, weir::decision d) {
+                   [this, i, &b](error_code ec, decision d) {
                      BOOST_TEST(busy_[i]);
                      busy_[i] = false;
                      note(ec);
@@ -150,13 +134,12 @@ class lane {
 
   void call_for_few(burst& b, const std::string& subject) {
     ++b.pending;
-    few_.record(subject, {.timeout = short_time()},
-                [this, &b](weir::error_code ec, weir::decision d) {
-                  note(ec);
-                  if (!ec && d.allowed) ++b.admitted;
-                  if (ec == condition::may_have_counted) ++b.unanswered;
-                  done(b);
-                });
+    few_.record(subject, {.timeout = short_time()}, [this, &b](error_code ec, decision d) {
+      note(ec);
+      if (!ec && d.allowed) ++b.admitted;
+      if (ec == condition::may_have_counted) ++b.unanswered;
+      done(b);
+    });
   }
 
   /// Calls until one succeeds, as a service would. A store that does not come back meets the
@@ -176,9 +159,9 @@ class lane {
   random_source random_;
   record_book& book_;
   fault_proxy proxy_;
-  weir::store store_;
-  std::vector<weir::limiter> limiters_;
-  weir::limiter few_;
+  store store_;
+  std::vector<limiter> limiters_;
+  limiter few_;
   std::vector<account> accounts_;
   std::vector<bool> busy_;
   std::size_t rounds_ = 0;
@@ -189,18 +172,15 @@ struct footprint {
   std::ptrdiff_t files = std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
 };
 
-}  // namespace
-
 BOOST_AUTO_TEST_SUITE(ten_thousand_suite)
 
 BOOST_AUTO_TEST_CASE(ten_thousand_faults) {
-  BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << weir::test::run_seed()) {
+  BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << run_seed()) {
     redis_server server;
     asio::io_context io;
     record_book book;
-    const auto direct = weir::make_redis_store(io.get_executor(),
-                                               weir::test::patient_options(server));
-    const auto straight = weir::test::one_limiter_of_each_kind(direct);
+    const auto direct = make_redis_store(io.get_executor(), patient_options(server));
+    const auto straight = one_limiter_of_each_kind(direct);
     std::vector<std::unique_ptr<lane>> all;
     for (std::uint32_t i = 0; i < lanes; ++i) {
       all.push_back(std::make_unique<lane>(io, server, i, book));
@@ -226,15 +206,15 @@ BOOST_AUTO_TEST_CASE(ten_thousand_faults) {
               --running;
             });
       }
-      weir::test::run_until(io, [&] { return running == 0; });
+      run_until(io, [&] { return running == 0; });
       for (const auto& one : all) {
-        weir::test::check_in_the_end(io, one->accounts(), straight);
+        check_in_the_end(io, one->accounts(), straight);
       }
       if (phase == 2) early.emplace();
     }
     const footprint late;
     BOOST_TEST(late.files <= early->files + static_cast<std::ptrdiff_t>(4 * lanes));
-    if (!weir::test::is_sanitized) {
+    if (!is_sanitized) {
       BOOST_TEST(late.bytes < early->bytes + 300'000);  // less than 40 bytes a fault
     }
 

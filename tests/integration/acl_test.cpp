@@ -1,21 +1,14 @@
 // The ACL user of docs/security.md, read from there: it may do all that weir does, and no command
 // of it is one too many.
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <sstream>
-#include <string>
-#include <vector>
 
 #include "every_call.hpp"
 
 namespace acl_test {
-namespace {
 
-namespace asio = boost::asio;
-using weir::error;
-using weir::test::redis_client;
-using weir::test::redis_server;
+using namespace weir;
+using namespace weir::test;
 using words = std::vector<std::string>;
 
 /// "ACL SETUSER ..." and the indented lines that go on with it, word by word.
@@ -51,19 +44,16 @@ struct fixture {
   }
 
   /// What all calls of the user of this command ended with.
-  std::vector<weir::error_code> do_everything(const words& command,
-                                              const std::string& prefix = "weir") {
-    auto options = weir::test::patient_options(server);
+  std::vector<error_code> do_everything(const words& command, const std::string& prefix = "weir") {
+    auto options = patient_options(server);
     options.username = command.at(2);
     options.password = "password";
     options.database = 1;
     options.key_prefix = prefix;
-    const auto s = weir::make_redis_store(io.get_executor(), options);
-    return weir::test::every_call{io, admin, 1}.make(s);
+    const auto s = make_redis_store(io.get_executor(), options);
+    return every_call{io, admin, 1}.make(s);
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(acl_suite, fixture)
 
@@ -101,7 +91,7 @@ BOOST_AUTO_TEST_CASE(each_command_is_needed_and_missed_with_its_own_error) {
       BOOST_TEST((denied > 0 || !admin.must("ACL", "LOG").children.empty()));
       for (const auto& ec : told) {
         BOOST_TEST((!ec || ec == error::permission_denied), ec.message());
-        BOOST_TEST((!ec || ec == weir::condition::not_counted));
+        BOOST_TEST((!ec || ec == condition::not_counted));
       }
     }
   }

@@ -1,31 +1,17 @@
 // Waiting for a turn, in memory and in a real server.
-#include <algorithm>
-#include <boost/asio/error.hpp>
-#include <boost/test/unit_test.hpp>
-#include <vector>
-
 #include "support/limiter_fixture.hpp"
-#include "weir/weir.hpp"
 
 namespace acquire_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::acquire_options;
-using weir::decision;
-using weir::error;
-using weir::limiter;
-using weir::test::cancellable_crowd;
-using weir::test::crowd;
-using weir::test::outcome;
+using namespace weir;
+using namespace weir::test;
 
-constexpr weir::token_bucket one_a_day{.capacity = 1, .refill = weir::per_day(1)};
+constexpr token_bucket one_a_day{.capacity = 1, .refill = per_day(1)};
 constexpr acquire_options patiently{.max_wait = 31 * 24h};
 
-weir::time_point reserved_time_of(const decision& d) { return d.decided_at + d.delay; }
+time_point reserved_time_of(const decision& d) { return d.decided_at + d.delay; }
 
-struct fixture : weir::test::server_fixture {
+struct fixture : server_fixture {
   /// The clock of the memory store stands still, so that calls made at once come at one time, as in
   /// a script.
   fixture() {
@@ -35,19 +21,17 @@ struct fixture : weir::test::server_fixture {
   }
 };
 
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(acquire_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(reservations_are_due_one_by_one_and_never_early) {
   on_both([&](const weir::store& store) {
-    weir::test::open_send_window(io, store);
-    const limiter l(store, "r", weir::token_bucket{.capacity = 1, .refill = {1, 5ms}});
+    open_send_window(io, store);
+    const limiter l(store, "r", token_bucket{.capacity = 1, .refill = {1, 5ms}});
     const auto begin = std::chrono::steady_clock::now();
     std::vector<int> order;
     std::vector<decision> said(20);
     for (int i = 0; i < 20; ++i) {
-      l.acquire("a", [&, i](weir::error_code ec, decision d) {
+      l.acquire("a", [&, i](error_code ec, decision d) {
         BOOST_TEST(!ec.failed());
         BOOST_TEST(d.allowed);
         // By another clock than the store's, but both count the same microseconds.
@@ -56,7 +40,7 @@ BOOST_AUTO_TEST_CASE(reservations_are_due_one_by_one_and_never_early) {
         said[static_cast<std::size_t>(i)] = d;
       });
     }
-    weir::test::run_until(io, [&] { return order.size() == 20; });
+    run_until(io, [&] { return order.size() == 20; });
     BOOST_TEST(std::is_sorted(order.begin(), order.end()));
     for (std::size_t i = 1; i < said.size(); ++i) {
       BOOST_TEST((reserved_time_of(said[i]) == reserved_time_of(said[0]) + 5ms * i));
@@ -65,13 +49,13 @@ BOOST_AUTO_TEST_CASE(reservations_are_due_one_by_one_and_never_early) {
 }
 
 BOOST_AUTO_TEST_CASE(processes_share_one_order_of_reservations) {
-  const limiter here(open(false), "r", weir::token_bucket{.capacity = 1, .refill = {1, 2ms}});
-  const limiter there(open(false), "r", weir::token_bucket{.capacity = 1, .refill = {1, 2ms}});
+  const limiter here(open(false), "r", token_bucket{.capacity = 1, .refill = {1, 2ms}});
+  const limiter there(open(false), "r", token_bucket{.capacity = 1, .refill = {1, 2ms}});
   crowd c;
   for (int i = 0; i < 30; ++i) (i % 2 == 0 ? here : there).acquire("a", c.caller());
-  weir::test::run_until_complete(io, c);
+  run_until_complete(io, c);
   BOOST_TEST(c.allowed() == 30u);
-  std::vector<weir::time_point> turns;
+  std::vector<time_point> turns;
   for (const outcome& o : c) turns.push_back(reserved_time_of(o.d));
   std::sort(turns.begin(), turns.end());
   for (std::size_t i = 1; i < turns.size(); ++i) BOOST_TEST((turns[i] - turns[i - 1] >= 2ms));
@@ -93,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_reservation_too_far_ahead_is_refused_and_not_booked) {
 
 BOOST_AUTO_TEST_CASE(no_request_overtakes_a_reservation) {
   on_both([&](const weir::store& store) {
-    const limiter l(store, "r", weir::sliding_log{.limit = 10, .window = 24h});
+    const limiter l(store, "r", sliding_log{.limit = 10, .window = 24h});
     BOOST_TEST(answer([&](auto h) { l.record("a", {.cost = 8}, h); }).allowed);
     cancellable_crowd waiting;
     l.acquire("a", {.cost = 5, .max_wait = 48h}, waiting.caller());
@@ -102,21 +86,20 @@ BOOST_AUTO_TEST_CASE(no_request_overtakes_a_reservation) {
     BOOST_TEST(!d.allowed);
     BOOST_TEST((d.retry_after > 23h && d.retry_after <= 24h));
     waiting.cancel_all();
-    weir::test::run_until_complete(io, waiting.c);
+    run_until_complete(io, waiting.c);
   });
 }
 
 BOOST_AUTO_TEST_CASE(a_cancelled_waiter_gives_its_reservation_back) {
   on_both([&](const weir::store& store) {
     const std::pair<const char*, weir::policy> policies[] = {
-        {"fixed_window", weir::fixed_window{.limit = 1, .window = 24h}},
-        {"sliding_log", weir::sliding_log{.limit = 1, .window = 24h}},
-        {"sliding_log with a resolution",
-         weir::sliding_log{.limit = 1, .window = 24h, .resolution = 1h}},
+        {"fixed_window", fixed_window{.limit = 1, .window = 24h}},
+        {"sliding_log", sliding_log{.limit = 1, .window = 24h}},
+        {"sliding_log with a resolution", sliding_log{.limit = 1, .window = 24h, .resolution = 1h}},
         {"token_bucket", one_a_day},
-        {"token_bucket in parts", weir::token_bucket{.capacity = 1, .refill = {7, 240h}}},
-        {"leaky_bucket", weir::leaky_bucket{.capacity = 1, .leak = weir::per_day(1)}},
-        {"sliding_window", weir::sliding_window{.limit = 1, .window = 24h}}};
+        {"token_bucket in parts", token_bucket{.capacity = 1, .refill = {7, 240h}}},
+        {"leaky_bucket", leaky_bucket{.capacity = 1, .leak = per_day(1)}},
+        {"sliding_window", sliding_window{.limit = 1, .window = 24h}}};
     for (const auto& [name, policy] : policies) {
       BOOST_TEST_CONTEXT(name) {
         const limiter l(store, name, policy);
@@ -127,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_waiter_gives_its_reservation_back) {
         const decision behind = answer([&](auto h) { l.acquire("a", {.max_wait = 0s}, h); });
         BOOST_TEST((behind.retry_after > before.retry_after));
         waiting.cancel_all();
-        weir::test::run_until_complete(io, waiting.c);
+        run_until_complete(io, waiting.c);
         BOOST_TEST((waiting.c[0].ec == asio::error::operation_aborted));
         const decision after = answer([&](auto h) { l.acquire("a", {.max_wait = 0s}, h); });
         BOOST_TEST((after.retry_after <= before.retry_after));
@@ -140,12 +123,12 @@ BOOST_AUTO_TEST_CASE(a_cancelled_waiter_gives_its_reservation_back) {
 BOOST_AUTO_TEST_CASE(a_crowd_that_leaves_leaves_nothing_behind) {
   on_both([&](const weir::store& store) {
     const std::pair<const char*, weir::policy> policies[] = {
-        {"bucket", weir::token_bucket{.capacity = 1, .refill = weir::per_hour(1)}},
-        {"bucket in parts", weir::token_bucket{.capacity = 1, .refill = {7, 7h + 1us}}},
-        {"leaky", weir::leaky_bucket{.capacity = 1, .leak = weir::per_hour(1)}},
-        {"leaky in parts", weir::leaky_bucket{.capacity = 1, .leak = {7, 7h + 1us}}},
-        {"log", weir::sliding_log{.limit = 1, .window = 1h}},
-        {"window", weir::sliding_window{.limit = 1, .window = 30min}}};
+        {"bucket", token_bucket{.capacity = 1, .refill = per_hour(1)}},
+        {"bucket in parts", token_bucket{.capacity = 1, .refill = {7, 7h + 1us}}},
+        {"leaky", leaky_bucket{.capacity = 1, .leak = per_hour(1)}},
+        {"leaky in parts", leaky_bucket{.capacity = 1, .leak = {7, 7h + 1us}}},
+        {"log", sliding_log{.limit = 1, .window = 1h}},
+        {"window", sliding_window{.limit = 1, .window = 30min}}};
     for (const auto& [name, policy] : policies) {
       BOOST_TEST_CONTEXT(name) {
         const limiter l(store, name, policy);
@@ -155,7 +138,7 @@ BOOST_AUTO_TEST_CASE(a_crowd_that_leaves_leaves_nothing_behind) {
         const decision behind = answer([&](auto h) { l.acquire("a", {.max_wait = 0s}, h); });
         BOOST_TEST((behind.retry_after > 500h));
         waiting.cancel_all();
-        weir::test::run_until_complete(io, waiting.c);
+        run_until_complete(io, waiting.c);
         const decision after = answer([&](auto h) { l.acquire("a", {.max_wait = 0s}, h); });
         BOOST_TEST((after.retry_after > 0s && after.retry_after <= 1h + 2us));
       }
@@ -166,12 +149,12 @@ BOOST_AUTO_TEST_CASE(a_crowd_that_leaves_leaves_nothing_behind) {
 BOOST_AUTO_TEST_CASE(the_last_waiter_to_leave_leaves_the_time_before_as_well) {
   on_both([&](const weir::store& store) {
     const std::pair<const char*, weir::policy> policies[] = {
-        {"fixed_window", weir::fixed_window{.limit = 10, .window = 24h}},
+        {"fixed_window", fixed_window{.limit = 10, .window = 24h}},
         {"fixed_window of the epoch",
-         weir::fixed_window{.limit = 10, .window = 240h, .anchor = weir::anchor::epoch}},
-        {"sliding_log", weir::sliding_log{.limit = 10, .window = 24h}},
-        {"sliding_window", weir::sliding_window{.limit = 10, .window = 240h}},
-        {"token_bucket", weir::token_bucket{.capacity = 10, .refill = weir::per_day(1)}}};
+         fixed_window{.limit = 10, .window = 240h, .anchor = anchor::epoch}},
+        {"sliding_log", sliding_log{.limit = 10, .window = 24h}},
+        {"sliding_window", sliding_window{.limit = 10, .window = 240h}},
+        {"token_bucket", token_bucket{.capacity = 10, .refill = per_day(1)}}};
     for (const auto& [name, policy] : policies) {
       BOOST_TEST_CONTEXT(name) {
         const limiter l(store, name, policy);
@@ -182,7 +165,7 @@ BOOST_AUTO_TEST_CASE(the_last_waiter_to_leave_leaves_the_time_before_as_well) {
         l.acquire("a", {.cost = 5, .max_wait = 31 * 24h}, waiting.caller());
         BOOST_TEST(!answer([&](auto h) { l.record("a", h); }).allowed);
         waiting.cancel_all();
-        weir::test::run_until_complete(io, waiting.c);
+        run_until_complete(io, waiting.c);
         // As before: two are left, and no more.
         BOOST_TEST(answer([&](auto h) { l.record("a", {.cost = 2}, h); }).allowed);
         BOOST_TEST(!answer([&](auto h) { l.record("a", h); }).allowed);
@@ -194,21 +177,20 @@ BOOST_AUTO_TEST_CASE(the_last_waiter_to_leave_leaves_the_time_before_as_well) {
 // What was asked together is idle when the last of them is; the bucket was looked for at that time.
 BOOST_AUTO_TEST_CASE(a_bucket_asked_first_of_several_gets_its_reservation_back) {
   on_both([&](const weir::store& store) {
-    const weir::limiter_options together{.group = "g"};
-    const limiter bucket(store, "bucket",
-                         weir::token_bucket{.capacity = 3, .refill = weir::per_hour(1)}, together);
-    const limiter window(store, "window", weir::fixed_window{.limit = 2, .window = 240h}, together);
+    const limiter_options together{.group = "g"};
+    const limiter bucket(store, "bucket", token_bucket{.capacity = 3, .refill = per_hour(1)},
+                         together);
+    const limiter window(store, "window", fixed_window{.limit = 2, .window = 240h}, together);
     for (int i = 0; i < 2; ++i) {
-      BOOST_TEST(
-          answer([&](auto h) { weir::acquire_all(bucket.on("a"), window.on("a"), h); }).allowed);
+      BOOST_TEST(answer([&](auto h) { acquire_all(bucket.on("a"), window.on("a"), h); }).allowed);
     }
     cancellable_crowd waiting;
-    weir::acquire_all(bucket.on("a"), window.on("a"),
-                      weir::joint_acquire_options{.max_wait = 31 * 24h}, waiting.caller());
+    acquire_all(bucket.on("a"), window.on("a"), joint_acquire_options{.max_wait = 31 * 24h},
+                waiting.caller());
     const auto idle_in = [&] { return answer([&](auto h) { bucket.fetch("a", h); }).reset_after; };
     BOOST_TEST((idle_in() > 240h));
     waiting.cancel_all();
-    weir::test::run_until_complete(io, waiting.c);
+    run_until_complete(io, waiting.c);
     BOOST_TEST((idle_in() <= 240h));
   });
 }
@@ -223,7 +205,7 @@ BOOST_AUTO_TEST_CASE(cancelled_with_the_answer_under_way_it_is_given_back) {
   while (io.poll() > 0) {
   }
   waiting.cancel_all();
-  weir::test::run_until_complete(io, waiting.c);
+  run_until_complete(io, waiting.c);
   BOOST_TEST((waiting.c[0].ec == asio::error::operation_aborted));
   server.resume();
   // The give-back is sent when the answer has come, and once more if its script has to be loaded
@@ -237,17 +219,17 @@ BOOST_AUTO_TEST_CASE(cancelled_with_the_answer_under_way_it_is_given_back) {
 
 BOOST_AUTO_TEST_CASE(for_some_limiters_nobody_can_wait) {
   on_both([&](const weir::store& store) {
-    const weir::sliding_window counting{.limit = 5, .window = 1s, .count_refused = true};
-    const weir::limiter_options together{.group = "g"};
+    const sliding_window counting{.limit = 5, .window = 1s, .count_refused = true};
+    const limiter_options together{.group = "g"};
     const limiter counts(store, "counts", counting, together);
     const limiter buckets(store, "buckets", one_a_day, together);
     crowd c;
-    weir::acquire_all(counts.on("a"), buckets.on("a"), c.caller());
-    weir::acquire_all(buckets.on("a"), counts.on("a"), c.caller());
+    acquire_all(counts.on("a"), buckets.on("a"), c.caller());
+    acquire_all(buckets.on("a"), counts.on("a"), c.caller());
     counts.acquire("a", c.caller());
-    limiter(store, "r", weir::fixed_window{.limit = 5, .window = 1s, .count_refused = true})
+    limiter(store, "r", fixed_window{.limit = 5, .window = 1s, .count_refused = true})
         .acquire("a", c.caller());
-    weir::test::run_until_complete(io, c);
+    run_until_complete(io, c);
     for (const outcome& o : c) WEIR_TEST_ERROR(o.ec, error::cannot_wait);
   });
 }
@@ -256,38 +238,35 @@ BOOST_AUTO_TEST_CASE(a_context_may_end_while_a_waiter_sleeps) {
   for (const bool in_memory : {true, false}) {
     asio::io_context ends;
     const weir::store store = in_memory
-                                  ? weir::make_memory_store(ends.get_executor())
-                                  : weir::make_redis_store(ends.get_executor(),
-                                                           weir::test::patient_options(server));
+                                  ? make_memory_store(ends.get_executor())
+                                  : make_redis_store(ends.get_executor(), patient_options(server));
     const limiter l(store, "ends", one_a_day);
     crowd c;
     l.acquire("a", c.caller());
     l.acquire("a", patiently, c.caller());
     l.fetch("a", c.caller());
-    weir::test::run_until(ends, [&] { return c.answered() == 2; });
+    run_until(ends, [&] { return c.answered() == 2; });
     BOOST_TEST(c[1].times == 0);
   }
 }
 
 BOOST_AUTO_TEST_CASE(several_limiters_are_waited_for_at_once) {
   on_both([&](const weir::store& store) {
-    const weir::limiter_options together{.group = "g"};
-    const limiter total(store, "total", weir::fixed_window{.limit = 100, .window = 24h}, together);
-    const limiter each(store, "each", weir::token_bucket{.capacity = 1, .refill = {1, 10ms}},
-                       together);
-    weir::test::open_send_window(io, store);
+    const limiter_options together{.group = "g"};
+    const limiter total(store, "total", fixed_window{.limit = 100, .window = 24h}, together);
+    const limiter each(store, "each", token_bucket{.capacity = 1, .refill = {1, 10ms}}, together);
+    open_send_window(io, store);
     crowd c;
     for (int i = 0; i < 5; ++i) {
-      weir::acquire_all(total.on("all"), each.on("a"), c.caller());
+      acquire_all(total.on("all"), each.on("a"), c.caller());
     }
-    weir::test::run_until_complete(io, c);
+    run_until_complete(io, c);
     BOOST_TEST(c.allowed() == 5u);
     for (std::size_t i = 1; i < 5; ++i)
       BOOST_TEST((reserved_time_of(c[i].d) - reserved_time_of(c[0].d) == 10ms * i));
     // The total refuses, and the other has reserved nothing.
     const decision d = answer([&](auto h) {
-      weir::acquire_all(total.on("all", 96), each.on("b"),
-                        weir::joint_acquire_options{.max_wait = 1h}, h);
+      acquire_all(total.on("all", 96), each.on("b"), joint_acquire_options{.max_wait = 1h}, h);
     });
     BOOST_TEST(!d.allowed);
     BOOST_TEST((answer([&](auto h) { each.acquire("b", h); }).delay == 0s));
@@ -296,7 +275,7 @@ BOOST_AUTO_TEST_CASE(several_limiters_are_waited_for_at_once) {
 
 BOOST_AUTO_TEST_CASE(a_pause_is_waited_for) {
   on_both([&](const weir::store& store) {
-    const limiter l(store, "r", weir::token_bucket{.capacity = 5, .refill = weir::per_day(1)},
+    const limiter l(store, "r", token_bucket{.capacity = 5, .refill = per_day(1)},
                     {.cool_downs = true});
     const decision pause = answer([&](auto h) { l.cool_down("a", 30ms, h); });
     const decision d = answer([&](auto h) { l.acquire("a", h); });

@@ -3,27 +3,15 @@
 #include <net/if.h>
 #include <netinet/in.h>
 
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/address_v6.hpp>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
 #include <cstring>
-#include <memory>
-#include <optional>
-#include <string>
 
 #include "support/redis_server.hpp"
 #include "support/run.hpp"
-#include "weir/weir.hpp"
 
 namespace address_zones_test {
 
-using namespace std::chrono_literals;
-using weir::error;
-using weir::test::crowd;
-using weir::test::redis_server;
-
-namespace {
+using namespace weir;
+using namespace weir::test;
 
 /// An address of this machine: the first one in fe80::/10, or ::1. Empty if it has no IPv6.
 std::optional<sockaddr_in6> own_address(bool link_local) {
@@ -47,16 +35,14 @@ std::string text_of(const sockaddr_in6& address) {
   return boost::asio::ip::address_v6(bytes).to_string();
 }
 
-weir::error_code error_of_record(const std::string& url) {
+error_code error_of_record(const std::string& url) {
   boost::asio::io_context io;
-  const auto s = weir::open_store(io.get_executor(), url);
+  const auto s = open_store(io.get_executor(), url);
   crowd c;
-  weir::limiter(s, "r", weir::fixed_window{.limit = 100, .window = 24h}).record("a", c.caller());
-  weir::test::run_until_complete(io, c);
+  limiter(s, "r", fixed_window{.limit = 100, .window = 24h}).record("a", c.caller());
+  run_until_complete(io, c);
   return c[0].ec;
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(address_zones_suite)
 

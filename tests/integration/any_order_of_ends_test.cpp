@@ -1,29 +1,16 @@
 // The limiter, the store, a lease and the execution context end in every order, with calls in every
 // state. The address sanitizer watches; without it, this shows that nothing hangs and that no
 // handler runs afterwards.
-
-#include <algorithm>
-#include <boost/asio/detached.hpp>
-#include <boost/asio/strand.hpp>
-#include <optional>
-#include <string>
-
 #include "support/leases.hpp"
-#include "support/run.hpp"
 #include "support/stores.hpp"
-#include "weir/weir.hpp"
 
 namespace any_order_of_ends_test {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::limiter;
-using weir::test::crowd;
+using namespace weir;
+using namespace weir::test;
 
-namespace {
-
-constexpr weir::token_bucket one_a_day{.capacity = 1, .refill = weir::per_day(1)};
-constexpr weir::acquire_options patiently{.max_wait = std::chrono::hours{24 * 30}};
+constexpr token_bucket one_a_day{.capacity = 1, .refill = per_day(1)};
+constexpr acquire_options patiently{.max_wait = std::chrono::hours{24 * 30}};
 
 enum class place { memory, redis };
 enum class state { idle, recording, acquiring, sleeping, sleeping_for_several, held, cooling_down };
@@ -35,8 +22,8 @@ constexpr state states[] = {
     state::held, state::cooling_down};
 constexpr ending endings[] = {ending::closed, ending::stopped, ending::outstanding};
 
-weir::test::redis_server& server() {
-  static weir::test::redis_server started;
+redis_server& server() {
+  static redis_server started;
   return started;
 }
 
@@ -46,16 +33,14 @@ class service {
   service(place where, bool on_strand) : context_(std::make_unique<asio::io_context>()) {
     asio::any_io_executor executor = context_->get_executor();
     if (on_strand) executor = asio::make_strand(context_->get_executor());
-    store_ = where == place::memory
-                 ? weir::make_memory_store(executor)
-                 : weir::make_redis_store(executor, weir::test::patient_options(server()));
+    store_ = where == place::memory ? make_memory_store(executor)
+                                    : make_redis_store(executor, patient_options(server()));
     // A name of its own, so that no service meets another's counts.
     static int made = 0;
     const std::string name = std::to_string(++made);
     limiter_.emplace(*store_, "r" + name, one_a_day,
-                     weir::limiter_options{.group = "g" + name, .cool_downs = true});
-    gate_.emplace(*store_, "gate" + name,
-                  weir::concurrency_options{.limit = 5, .lease_duration = 1h});
+                     limiter_options{.group = "g" + name, .cool_downs = true});
+    gate_.emplace(*store_, "gate" + name, concurrency_options{.limit = 5, .lease_duration = 1h});
   }
 
   void come_to(state s) {
@@ -83,23 +68,23 @@ class service {
       case state::sleeping_for_several: {
         const limiter other(*store_, "other", one_a_day, {.group = group_of(limiter_->resource())});
         const auto wait = [&](auto handler) {
-          weir::acquire_all(limiter_->on("a"), other.on("a"),
-                            weir::joint_acquire_options{.max_wait = patiently.max_wait}, handler);
+          acquire_all(limiter_->on("a"), other.on("a"),
+                      joint_acquire_options{.max_wait = patiently.max_wait}, handler);
         };
         for (int i = 0; i < 3; ++i) wait(calls_.caller());
-        wait([l = *limiter_](weir::error_code, const weir::decision&) {});
+        wait([l = *limiter_](error_code, const decision&) {});
         settle(1);
         break;
       }
       case state::held:
-        lease_ = weir::test::enter(*context_, *gate_, "a");
+        lease_ = enter(*context_, *gate_, "a");
         lease_->lost(calls_.caller());
-        gate_->enter("a", [](weir::error_code, weir::lease) {});
+        gate_->enter("a", [](error_code, lease) {});
         break;
       case state::cooling_down: {
         crowd paused;
         limiter_->cool_down("a", 1h, paused.caller());
-        weir::test::run_until_complete(*context_, paused);
+        run_until_complete(*context_, paused);
         limiter_->acquire("a", patiently, calls_.caller());
         limiter_->record("a", calls_.caller());
         settle(1);
@@ -112,7 +97,7 @@ class service {
     if (e == ending::stopped) context_->stop();
     if (e == ending::closed) {
       store_->close();
-      weir::test::run_out(*context_);
+      run_out(*context_);
     }
   }
 
@@ -142,16 +127,16 @@ class service {
   /// Until so many have been answered, and a little further: waiters that sleep have asked before,
   /// or with, the last of them.
   void settle(std::size_t answers) {
-    weir::test::run_until(*context_, [&] { return calls_.answered() >= answers; });
+    run_until(*context_, [&] { return calls_.answered() >= answers; });
     while (context_->poll() != 0) {
     }
   }
 
   std::unique_ptr<asio::io_context> context_;
-  std::optional<weir::store> store_;
+  std::optional<store> store_;
   std::optional<limiter> limiter_;
-  std::optional<weir::concurrency_limiter> gate_;
-  std::optional<weir::lease> lease_;
+  std::optional<concurrency_limiter> gate_;
+  std::optional<lease> lease_;
   crowd calls_;
 };
 
@@ -179,8 +164,6 @@ struct fixture {
     }
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(any_order_of_ends_suite, fixture)
 

@@ -1,22 +1,7 @@
 #pragma once
 
-#include <algorithm>
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/deferred.hpp>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <cstdint>
-#include <deque>
-#include <memory>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "cluster_fixture.hpp"
+#include "support/test.hpp"
 
 /// Callers that make all kinds of calls at once on a Redis Cluster, and know what must be counted.
 namespace weir::test::mixed {

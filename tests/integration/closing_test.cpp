@@ -1,14 +1,11 @@
 // store::close(): it ends the waiting of all, gives their turns back, and lets run() return.
 #include <atomic>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <thread>
 
 #include "acquire_queue_fixture.hpp"
 #include "support/leases.hpp"
 
 namespace weir::test::waiting::closing_test {
-namespace {
 
 constexpr fixed_window five_an_hour{.limit = 5, .window = 1h};
 
@@ -43,8 +40,6 @@ struct closing_fixture : fixture {
     return make_redis_store(io.get_executor(), o);
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(closing_suite, closing_fixture)
 

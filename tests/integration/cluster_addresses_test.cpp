@@ -1,36 +1,16 @@
 // The addresses that the nodes of a Redis Cluster announce, and TLS: the certificates show which
 // address a connection was made for.
-#include <algorithm>
-#include <array>
-#include <boost/test/unit_test.hpp>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "redis/slot.hpp"
 #include "support/fault_proxy.hpp"
 #include "support/limiter_fixture.hpp"
 #include "support/load.hpp"
 #include "support/redis_cluster.hpp"
 #include "support/tls_certificates.hpp"
-#include "weir/weir.hpp"
 
 namespace cluster_addresses_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::error;
-using weir::limiter;
-using weir::redis_options;
-using weir::test::certificate_authority;
-using weir::test::crowd;
-using weir::test::fault_proxy;
-using weir::test::load;
-using weir::test::outcome;
-using weir::test::redis_client;
-using weir::test::redis_cluster;
-using weir::test::reply;
-using weir::test::way;
+using namespace weir;
+using namespace weir::test;
 
 constexpr std::size_t masters = 3;
 
@@ -42,9 +22,9 @@ std::uint16_t slot_of(const std::string& subject) {
   return weir::redis::slot_of_tag("r:" + subject);
 }
 
-struct fixture : weir::test::limiter_fixture {
+struct fixture : limiter_fixture {
   certificate_authority ca;
-  weir::test::redis_server_tls showing(const std::string& names) {
+  redis_server_tls showing(const std::string& names) {
     const auto files = ca.issue(names);
     return {.certificate_file = files.certificate, .key_file = files.key, .ca_file = ca.file()};
   }
@@ -54,8 +34,8 @@ struct fixture : weir::test::limiter_fixture {
     o.backoff_max = 50ms;
     o.breaker_failures = 0;
     if (o.tls) o.tls_ca_file = ca.file();
-    return limiter(weir::make_redis_store(io.get_executor(), o), "r",
-                   weir::fixed_window{.limit = 1'000'000, .window = 24h});
+    return limiter(make_redis_store(io.get_executor(), o), "r",
+                   fixed_window{.limit = 1'000'000, .window = 24h});
   }
   /// One subject of each master.
   static std::vector<std::string> subjects_of(redis_cluster& cluster) {
@@ -127,20 +107,18 @@ struct fixture : weir::test::limiter_fixture {
         "the hosts are announced");
   }
   static redis_options seeded(const redis_cluster& cluster, const std::string& host) {
-    redis_options o = weir::parse_redis_url(cluster.url());
+    redis_options o = parse_redis_url(cluster.url());
     for (auto& seed : o.cluster_seeds) seed.host = host;
     return o;
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(cluster_addresses_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(all_masters_are_served_over_tls_and_a_wrong_certificate_is_told) {
   redis_cluster cluster(masters, 0, {}, showing("IP:127.0.0.1"));
   const auto subjects = subjects_of(cluster);
-  const limiter before = on(weir::parse_redis_url(cluster.url()));
+  const limiter before = on(parse_redis_url(cluster.url()));
   use(cluster, before);
   for (const std::string& s : subjects) BOOST_TEST(!record(before, s).ec.failed());
   for (std::size_t i = 0; i < masters; ++i) {
@@ -150,11 +128,11 @@ BOOST_AUTO_TEST_CASE(all_masters_are_served_over_tls_and_a_wrong_certificate_is_
   // A node that prefers names and has none tells "?", and its address beside it.
   set(cluster, "cluster-preferred-endpoint-type", "hostname");
   wait_until_announced(cluster, "?");
-  use(cluster, on(weir::parse_redis_url(cluster.url())));
+  use(cluster, on(parse_redis_url(cluster.url())));
 
   const auto other = ca.issue("IP:127.0.0.9");
   redis_client(cluster.node(1)).must("CONFIG", "SET", "tls-cert-file", other.certificate);
-  const limiter after = on(weir::parse_redis_url(cluster.url()));
+  const limiter after = on(parse_redis_url(cluster.url()));
   BOOST_TEST(record(after, subjects[0]).d.used == 2);
   WEIR_TEST_ERROR(record(after, subjects[1]).ec, error::tls_failed);
   BOOST_TEST(record(after, subjects[2]).d.used == 2);
@@ -181,7 +159,7 @@ BOOST_AUTO_TEST_CASE(nodes_are_reached_at_the_names_that_they_announce_or_where_
 BOOST_AUTO_TEST_CASE(nodes_behind_relays_are_reached_through_them) {
   redis_cluster cluster(masters, 0, behind_relays);
   const auto relays = announce_relays(cluster);
-  redis_options o = weir::parse_redis_url(cluster.url());
+  redis_options o = parse_redis_url(cluster.url());
   o.cluster_seeds.resize(1);
   o.client_name = "through";
   const limiter l = on(o);
@@ -206,7 +184,7 @@ BOOST_AUTO_TEST_CASE(nodes_behind_relays_are_reached_through_them) {
 BOOST_AUTO_TEST_CASE(the_seed_is_cut_off_from_the_client_under_load) {
   redis_cluster cluster(masters, 0, behind_relays);
   const auto relays = announce_relays(cluster);
-  redis_options o = weir::parse_redis_url(cluster.url());
+  redis_options o = parse_redis_url(cluster.url());
   o.cluster_seeds = {{outside, static_cast<std::uint16_t>(relays[0]->port())}};
   o.silence_timeout = 500ms;
   const limiter l = on(o);
@@ -214,10 +192,10 @@ BOOST_AUTO_TEST_CASE(the_seed_is_cut_off_from_the_client_under_load) {
   all.run_on(3);
 
   const auto seed_slots = cluster.slots_of(0);
-  const auto is_cut_off = [&](const weir::test::caller& c) {
+  const auto is_cut_off = [&](const caller& c) {
     return std::ranges::binary_search(seed_slots, slot_of(c.subject));
   };
-  const weir::test::fault swallow{.what = weir::test::fault::kind::half_open};
+  const fault swallow{.what = fault::kind::half_open};
   relays[0]->strike(swallow);
   relays[0]->plan([&](std::size_t) { return std::vector{swallow}; });
   all.mark();
@@ -227,7 +205,7 @@ BOOST_AUTO_TEST_CASE(the_seed_is_cut_off_from_the_client_under_load) {
     const std::size_t from = cluster.owner_of(slot);
     cluster.move(slot, from, 3 - from);
   }
-  weir::test::run_until(io, [&] {
+  run_until(io, [&] {
     return std::ranges::all_of(all.callers, [&](const auto& c) {
       return is_cut_off(*c) || c->successes >= c->successes_at_mark + 5;
     });

@@ -1,16 +1,9 @@
 #pragma once
 
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "redis/slot.hpp"
 #include "support/limiter_fixture.hpp"
 #include "support/redis_cluster.hpp"
-#include "weir/weir.hpp"
+#include "support/test.hpp"
 
 namespace weir::test {
 

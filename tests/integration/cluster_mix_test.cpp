@@ -1,26 +1,13 @@
 // All kinds of calls at once on a Redis Cluster whose slots move, whose masters hand over or are
 // killed, and whose nodes come and go: nothing is counted twice, no call hangs, and all counts are
 // right afterwards.
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <cstdint>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "call_mix.hpp"
-#include "cluster_fixture.hpp"
 
 namespace cluster_mix_test {
-namespace {
 
-using namespace std::chrono_literals;
-using namespace weir::test::mixed;
-using weir::decision;
-using weir::test::cluster_fixture;
-using weir::test::redis_client;
-using weir::test::replicated_cluster;
+using namespace weir;
+using namespace weir::test;
+using namespace mixed;
 
 /// A cluster under the mix.
 template <class Cluster>
@@ -36,7 +23,7 @@ struct under_mix : Cluster {
     std::vector<std::uint16_t> found;
     for (const auto& p : all.places) {
       const std::size_t i = found.size() + pick;
-      const std::uint16_t of_kind[] = {p->books[i % policies].slot,
+      const std::uint16_t of_kind[] = {p->books[i % test::mixed::policies].slot,
                                        p->waits[i % waiting_policies].slot, p->cancelled.slot,
                                        p->slot_of("gate", p->name)};
       found.push_back(of_kind[pick % 4]);
@@ -107,8 +94,6 @@ struct under_mix : Cluster {
     BOOST_TEST(n.released >= 30);
   }
 };
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(cluster_mix_suite)
 

@@ -1,20 +1,11 @@
-// Every policy and every call on a Redis Cluster, while the slot of the subject moves and its
-// master hands over to the replica.
-#include <boost/test/unit_test.hpp>
-#include <functional>
-#include <string>
-#include <vector>
-
+// Calls on a Redis Cluster, while the slot of the subject moves and its master hands over to the
+// replica. integration.cluster_mix has every policy.
 #include "cluster_fixture.hpp"
-#include "support/stores.hpp"
 
 namespace cluster_operations_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::error;
-using weir::test::redis_client;
-using weir::test::slot_of;
+using namespace weir;
+using namespace weir::test;
 
 struct fixture : weir::test::cluster_fixture {
   // A manual failover holds the clients back for longer with a longer timeout.
@@ -43,47 +34,16 @@ struct fixture : weir::test::cluster_fixture {
   }
 };
 
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(cluster_operations_suite, fixture)
-
-BOOST_AUTO_TEST_CASE(each_policy_keeps_its_count) {
-  const auto store = open();
-  std::vector<weir::limiter> all;
-  std::vector<std::uint16_t> slots;
-  for (const auto& [name, policy] : weir::test::slow_policies(3)) {
-    all.emplace_back(store, name, policy);
-    slots.push_back(slot_of(name, "a"));
-  }
-  const auto record_all = [&](bool allowed, std::int64_t used) {
-    weir::test::crowd c;
-    for (const auto& l : all) l.record("a", c.caller());
-    weir::test::run_until_complete(io, c);
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      BOOST_TEST_CONTEXT(all[i].resource()) {
-        WEIR_TEST_ERROR(c[i].ec, weir::error_code());
-        BOOST_TEST(c[i].d.allowed == allowed);
-        BOOST_TEST(c[i].d.used == used);
-      }
-    }
-  };
-  record_all(true, 1);
-  move(slots);
-  record_all(true, 2);
-  for (std::size_t i = 0; i < 3; ++i) cluster.replicate(i, 3 + i);
-  fail_over();
-  record_all(true, 3);
-  record_all(false, 3);
-}
 
 BOOST_AUTO_TEST_CASE(reservations_refunds_tiers_and_cool_downs) {
   const auto store = open();
-  const weir::token_bucket slow{.capacity = 2, .refill = weir::per_day(1)};
-  const weir::limiter l(store, "r", slow);
-  const weir::limiter tiered(store, "t", weir::tiers(slow, fixture::plenty()));
-  const weir::limiter cooled(store, "c", fixture::plenty(), {.cool_downs = true});
-  const weir::limiter one(store, "one", slow, {.group = "g"});
-  const weir::limiter two(store, "two", fixture::plenty(), {.group = "g"});
+  const token_bucket slow{.capacity = 2, .refill = per_day(1)};
+  const limiter l(store, "r", slow);
+  const limiter tiered(store, "t", tiers(slow, fixture::plenty()));
+  const limiter cooled(store, "c", fixture::plenty(), {.cool_downs = true});
+  const limiter one(store, "one", slow, {.group = "g"});
+  const limiter two(store, "two", fixture::plenty(), {.group = "g"});
   const std::vector<std::uint16_t> slots = {slot_of("r", "a"), slot_of("t", "a"), slot_of("c", "a"),
                                             weir::redis::slot_of_tag("g")};
 
@@ -114,9 +74,9 @@ BOOST_AUTO_TEST_CASE(reservations_refunds_tiers_and_cool_downs) {
 
 BOOST_AUTO_TEST_CASE(leases_are_renewed_and_given_back_where_their_slot_is) {
   const auto store = open();
-  const weir::concurrency_limiter gate(store, "gate", {.limit = 1, .lease_duration = 6s});
-  weir::test::run(io, [&]() -> weir::test::asio::awaitable<void> {
-    auto lease = co_await gate.enter("a", weir::test::asio::use_awaitable);
+  const concurrency_limiter gate(store, "gate", {.limit = 1, .lease_duration = 6s});
+  run(io, [&]() -> asio::awaitable<void> {
+    auto lease = co_await gate.enter("a", asio::use_awaitable);
     BOOST_TEST_REQUIRE(static_cast<bool>(lease));
     const std::uint16_t slot = slot_of("gate", "a");
     for (int i = 0; i < 2; ++i) {
@@ -124,17 +84,17 @@ BOOST_AUTO_TEST_CASE(leases_are_renewed_and_given_back_where_their_slot_is) {
       cluster.move(slot, from, (from + 1) % 3);
       const std::string before = state_of(slot);
       while (state_of(slot) == before) {  // until it is renewed
-        weir::test::asio::steady_timer pause(io, 20ms);
-        co_await pause.async_wait(weir::test::asio::use_awaitable);
+        asio::steady_timer pause(io, 20ms);
+        co_await pause.async_wait(asio::use_awaitable);
       }
       BOOST_TEST(lease.is_held());
-      const auto other = co_await gate.enter("a", weir::test::asio::use_awaitable);
+      const auto other = co_await gate.enter("a", asio::use_awaitable);
       BOOST_TEST(!other);
     }
     const std::size_t from = cluster.owner_of(slot);
     cluster.move(slot, from, (from + 1) % 3);
     lease.release();
-    const auto next = co_await gate.enter("a", weir::test::asio::use_awaitable);
+    const auto next = co_await gate.enter("a", asio::use_awaitable);
     BOOST_TEST(static_cast<bool>(next));
   });
 }
@@ -143,13 +103,12 @@ BOOST_AUTO_TEST_CASE(leases_are_renewed_and_given_back_where_their_slot_is) {
 // script that has deleted the key a moment ago.
 BOOST_AUTO_TEST_CASE(no_script_loses_its_key_on_a_slot_that_moves) {
   const auto store = open();
-  const weir::limiter log(store, "log", weir::sliding_log{.limit = 3, .window = 100ms});
-  const weir::limiter ahead(store, "ahead", weir::sliding_log{.limit = 3, .window = 100ms});
-  const weir::limiter empty(store, "empty", weir::sliding_log{.limit = 3, .window = 100ms});
-  const weir::limiter tiered(
-      store, "tiered",
-      weir::tiers(fixture::plenty(), weir::sliding_log{.limit = 3, .window = 100ms}));
-  const weir::concurrency_limiter gate(store, "gate", {.limit = 1, .lease_duration = 6s});
+  const limiter log(store, "log", sliding_log{.limit = 3, .window = 100ms});
+  const limiter ahead(store, "ahead", sliding_log{.limit = 3, .window = 100ms});
+  const limiter empty(store, "empty", sliding_log{.limit = 3, .window = 100ms});
+  const limiter tiered(store, "tiered",
+                       tiers(fixture::plenty(), sliding_log{.limit = 3, .window = 100ms}));
+  const concurrency_limiter gate(store, "gate", {.limit = 1, .lease_duration = 6s});
   const auto run_on_owner = [&](std::uint16_t slot, auto... command) {
     redis_client(cluster.node(cluster.owner_of(slot))).must(command...);
   };
@@ -179,15 +138,15 @@ BOOST_AUTO_TEST_CASE(no_script_loses_its_key_on_a_slot_that_moves) {
     BOOST_TEST_CONTEXT(l->resource()) {
       for (int i = 0; i < 2; ++i) {
         const auto o = outcome_of([&](auto h) { l->acquire("a", {.max_wait = 1s}, h); });
-        WEIR_TEST_ERROR(o.ec, weir::error_code());
+        WEIR_TEST_ERROR(o.ec, error_code());
         BOOST_TEST(o.d.allowed);
       }
     }
   }
-  weir::test::run(io, [&]() -> weir::test::asio::awaitable<void> {
-    auto lease = co_await gate.enter("a", weir::test::asio::use_awaitable);
+  run(io, [&]() -> asio::awaitable<void> {
+    auto lease = co_await gate.enter("a", asio::use_awaitable);
     BOOST_TEST(static_cast<bool>(lease));
-    const auto other = co_await gate.enter("a", weir::test::asio::use_awaitable);
+    const auto other = co_await gate.enter("a", asio::use_awaitable);
     BOOST_TEST(!other);
   });
   for (std::size_t i = 0; i < slots.size(); ++i) {
@@ -197,11 +156,11 @@ BOOST_AUTO_TEST_CASE(no_script_loses_its_key_on_a_slot_that_moves) {
 
 // A reservation goes back also if its slot has moved since: close() ends soon, and run() returns.
 BOOST_AUTO_TEST_CASE(a_store_that_closes_gives_reservations_back) {
-  const weir::gcra slow{.rate = weir::per_second(1), .burst = 1};
+  const gcra slow{.rate = per_second(1), .burst = 1};
   auto store = open(5s);
-  const weir::limiter l(store, "r", slow);
+  const limiter l(store, "r", slow);
   BOOST_TEST(answer([&](auto h) { l.record("a", h); }).allowed);
-  weir::test::crowd waiters;
+  crowd waiters;
   for (int i = 0; i < 3; ++i) l.acquire("a", {.max_wait = 30s}, waiters.caller());
   const std::string key = "weir:{r:a}:m";
   const std::uint16_t slot = slot_of("r", "a");
@@ -214,11 +173,11 @@ BOOST_AUTO_TEST_CASE(a_store_that_closes_gives_reservations_back) {
   const std::size_t from = cluster.owner_of(slot);
   cluster.move(slot, from, (from + 1) % 3);
   store.close();
-  weir::test::run_until_complete(io, waiters);
+  run_until_complete(io, waiters);
   for (std::size_t i = 0; i < waiters.size(); ++i) {
     WEIR_TEST_ERROR(waiters[i].ec, error::store_closed);
   }
-  weir::test::run_out(io);
+  run_out(io);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

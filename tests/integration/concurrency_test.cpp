@@ -1,29 +1,15 @@
 // Gates in a real server: which calls get in, from many processes, and what becomes of answers that
 // no caller hears.
-#include <boost/asio/as_tuple.hpp>
-#include <memory>
-#include <vector>
-
 #include "integration/gate_fixture.hpp"
 #include "support/fault_proxy.hpp"
 
 namespace concurrency_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
+using namespace weir;
+using namespace weir::test;
 using asio::cancellation_type;
-using weir::concurrency_limiter;
-using weir::error;
-using weir::error_code;
-using weir::lease;
-using weir::test::entrance;
-using weir::test::redis_client;
-using weir::test::run_until;
 
-}  // namespace
-
-BOOST_FIXTURE_TEST_SUITE(concurrency_suite, weir::test::gate_fixture)
+BOOST_FIXTURE_TEST_SUITE(concurrency_suite, gate_fixture)
 
 BOOST_AUTO_TEST_CASE(a_place_is_taken_seen_by_all_and_given_back) {
   const auto here = gate(2, 60s), there = gate(2, 60s);
@@ -35,7 +21,7 @@ BOOST_AUTO_TEST_CASE(a_place_is_taken_seen_by_all_and_given_back) {
   BOOST_TEST((none.decision().retry_after > 50s && none.decision().retry_after <= 60s));
   BOOST_TEST(client.must("PTTL", key).integer > 50'000);
   BOOST_TEST(client.must("PTTL", key).integer <= 62'001);
-  BOOST_TEST(weir::test::fetch(io, there, "a").remaining == 0);
+  BOOST_TEST(fetch(io, there, "a").remaining == 0);
   one.release();
   poll_until([&] { return inside() == 1; });
   two.release();
@@ -45,7 +31,7 @@ BOOST_AUTO_TEST_CASE(a_place_is_taken_seen_by_all_and_given_back) {
 // On one connection, what is given back is free for the next call.
 BOOST_AUTO_TEST_CASE(a_place_given_back_is_free_for_the_next_call) {
   const auto g = gate(1);
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
+  run(io, [&]() -> asio::awaitable<void> {
     for (int i = 0; i < 200; ++i) {
       const lease l = co_await g.enter("a");
       BOOST_TEST_REQUIRE(l.allowed());
@@ -77,7 +63,7 @@ BOOST_AUTO_TEST_CASE(never_more_than_so_many_under_load) {
       ++done;
       ++entered;
       most = std::max(most, ++in);
-      const weir::decision d = co_await g.fetch("a");
+      const decision d = co_await g.fetch("a");
       BOOST_TEST((d.used >= 1 && d.used <= limit));
       --in;
     }
@@ -125,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_was_never_sent_has_nothing_to_give_back) {
   server.restart();
   poll_until([&] {
     std::optional<weir::error_code> read;
-    g.fetch("a", [&](weir::error_code ec, const weir::decision&) { read = ec; });
+    g.fetch("a", [&](weir::error_code ec, const decision&) { read = ec; });
     run_until(io, [&] { return read.has_value(); });
     return !read->failed();
   });
@@ -154,16 +140,15 @@ BOOST_AUTO_TEST_CASE(whose_time_was_over_before_the_answer_came_gives_it_back) {
 // The enter has run, and the connection breaks before the answer is there: the next one takes the
 // place back.
 BOOST_AUTO_TEST_CASE(an_enter_whose_answer_was_lost_is_given_back_on_the_next_connection) {
-  weir::test::fault_proxy proxy(io, server);
-  weir::redis_options o = options();
+  fault_proxy proxy(io, server);
+  redis_options o = options();
   o.port = static_cast<std::uint16_t>(proxy.port());
-  const concurrency_limiter g(weir::make_redis_store(io.get_executor(), o), "gate",
+  const concurrency_limiter g(make_redis_store(io.get_executor(), o), "gate",
                               {.limit = 1, .lease_duration = 1h});
   enter(g).release();
   // Behind the reply to the leave: the fault is for the next one.
-  BOOST_TEST(weir::test::fetch(io, g, "a").remaining == 1);
-  proxy.strike(
-      {.what = weir::test::fault::kind::reset, .way = weir::test::way::replies, .after = 1});
+  BOOST_TEST(fetch(io, g, "a").remaining == 1);
+  proxy.strike({.what = fault::kind::reset, .way = weir::test::way::replies, .after = 1});
   const int entered = runs_of("zadd");
   entrance e(g);
   run_until(io, [&] { return e.done; });
@@ -178,19 +163,19 @@ BOOST_AUTO_TEST_CASE(an_enter_whose_answer_was_lost_is_given_back_on_the_next_co
 // the next one, although the first leave may have run.
 BOOST_AUTO_TEST_CASE(a_lease_whose_leave_was_cut_off_is_given_back_on_the_next_connection) {
   using weir::test::way;
-  weir::test::fault_proxy proxy(io, server);
-  weir::redis_options o = options();
+  fault_proxy proxy(io, server);
+  redis_options o = options();
   o.port = static_cast<std::uint16_t>(proxy.port());
-  const concurrency_limiter g(weir::make_redis_store(io.get_executor(), o), "gate",
+  const concurrency_limiter g(make_redis_store(io.get_executor(), o), "gate",
                               {.limit = 2, .lease_duration = 1h});
   const lease stays = enter(g);
   for (const way w : {way::requests, way::replies}) {
     lease l = enter(g);
     BOOST_TEST(inside() == 2);
-    const std::size_t resets = proxy.counts().of(weir::test::fault::kind::reset);
-    proxy.strike({.what = weir::test::fault::kind::reset, .way = w, .after = 1});
+    const std::size_t resets = proxy.counts().of(fault::kind::reset);
+    proxy.strike({.what = fault::kind::reset, .way = w, .after = 1});
     l.release();
-    poll_until([&] { return proxy.counts().of(weir::test::fault::kind::reset) > resets; });
+    poll_until([&] { return proxy.counts().of(fault::kind::reset) > resets; });
     poll_until([&] { return inside() == 1; });
     proxy.lift();
     BOOST_TEST(stays.is_held());
@@ -199,11 +184,10 @@ BOOST_AUTO_TEST_CASE(a_lease_whose_leave_was_cut_off_is_given_back_on_the_next_c
 
 // The braces could have been claims: the call did not compile.
 BOOST_AUTO_TEST_CASE(options_and_claims_are_told_apart) {
-  const weir::store s = open();
+  const store s = open();
   const concurrency_limiter g(s, "gate", {.limit = 9, .lease_duration = 1h, .group = "partner"});
-  const weir::limiter l(s, "r", weir::fixed_window{.limit = 9, .window = 24h},
-                        {.group = "partner"});
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
+  const limiter l(s, "r", fixed_window{.limit = 9, .window = 24h}, {.group = "partner"});
+  run(io, [&]() -> asio::awaitable<void> {
     const auto token = asio::as_tuple(asio::deferred);
     const std::vector claims{l.on("a")};
     std::vector<lease> held;
@@ -220,16 +204,14 @@ BOOST_AUTO_TEST_CASE(options_and_claims_are_told_apart) {
 }
 
 BOOST_AUTO_TEST_CASE(together_with_limiters_it_is_one_step) {
-  const weir::store s = open();
+  const store s = open();
   const concurrency_limiter g(s, "gate", {.limit = 2, .lease_duration = 1h, .group = "partner"});
-  const weir::limiter total(s, "total", weir::fixed_window{.limit = 4, .window = 24h},
-                            {.group = "partner"});
-  const weir::limiter each(
-      s, "each",
-      weir::tiers(weir::token_bucket{.capacity = 3, .refill = weir::per_day(1)},
-                  weir::sliding_log{.limit = 3, .window = 24h}),
-      {.group = "partner", .cool_downs = true});
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
+  const limiter total(s, "total", fixed_window{.limit = 4, .window = 24h}, {.group = "partner"});
+  const limiter each(s, "each",
+                     tiers(token_bucket{.capacity = 3, .refill = per_day(1)},
+                           sliding_log{.limit = 3, .window = 24h}),
+                     {.group = "partner", .cool_downs = true});
+  run(io, [&]() -> asio::awaitable<void> {
     const std::array both{total.on("all"), each.on("a")};
     lease one = co_await g.enter("a", both), two = co_await g.enter("a", both, {});
     BOOST_TEST((one.is_held() && two.is_held()));

@@ -3,38 +3,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/bind_executor.hpp>
-#include <boost/asio/cancellation_signal.hpp>
-#include <boost/asio/detached.hpp>
-#include <memory>
-#include <optional>
-#include <utility>
-
 #include "support/leases.hpp"
-#include "support/run.hpp"
 #include "support/stores.hpp"
-#include "weir/weir.hpp"
 
 namespace contexts_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::error;
-using weir::limiter;
-using weir::test::crowd;
+using namespace weir;
+using namespace weir::test;
 
-constexpr weir::token_bucket one_a_day{.capacity = 1, .refill = weir::per_day(1)};
-constexpr weir::acquire_options patiently{.max_wait = 31 * 24h};
+constexpr token_bucket one_a_day{.capacity = 1, .refill = per_day(1)};
+constexpr acquire_options patiently{.max_wait = 31 * 24h};
 
 struct fixture {
-  weir::test::redis_server server;
+  redis_server server;
 
   weir::store open(asio::io_context& on, bool in_memory) {
-    return in_memory
-               ? weir::make_memory_store(on.get_executor())
-               : weir::make_redis_store(on.get_executor(), weir::test::patient_options(server));
+    return in_memory ? make_memory_store(on.get_executor())
+                     : make_redis_store(on.get_executor(), patient_options(server));
   }
 
   /// Runs a child to its end: whether it was content.
@@ -57,7 +42,7 @@ struct fixture {
 
   template <class Predicate>
   static void poll_both(asio::io_context& one, asio::io_context& other, Predicate&& done) {
-    const auto limit = std::chrono::steady_clock::now() + weir::test::watchdog;
+    const auto limit = std::chrono::steady_clock::now() + watchdog;
     while (!done()) {
       one.restart(), other.restart();
       one.poll(), other.poll();
@@ -66,14 +51,12 @@ struct fixture {
   }
 
   std::string connections() {
-    weir::test::redis_client client(server);
+    redis_client client(server);
     const std::string stats = client.must("INFO", "clients").text;
     const auto at = stats.find("connected_clients:");
     return stats.substr(at, stats.find('\r', at) - at);
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(contexts_suite, fixture)
 
@@ -96,7 +79,7 @@ BOOST_AUTO_TEST_CASE(the_context_of_a_store_ends_before_that_of_its_callers) {
     }
     poll_both(*own, *theirs, [&] { return c.answered() == 1; });
     own.reset();
-    weir::test::run_out(*theirs);  // nothing of ours keeps it busy
+    run_out(*theirs);  // nothing of ours keeps it busy
     BOOST_TEST(c.answered() == 1u);
   }
 }
@@ -107,23 +90,22 @@ BOOST_AUTO_TEST_CASE(the_context_of_callers_ends_before_that_of_their_store) {
     auto own = std::make_unique<asio::io_context>();
     weir::store store = open(*own, in_memory);
     const limiter l(store, "r", one_a_day);
-    std::optional<weir::lease> held;
-    const weir::concurrency_limiter gate(store, "gate", {.limit = 1, .lease_duration = 1h});
-    gate.enter("a", asio::bind_executor(*theirs, [&](weir::error_code, weir::lease got) {
-                 held = std::move(got);
-               }));
+    std::optional<lease> held;
+    const concurrency_limiter gate(store, "gate", {.limit = 1, .lease_duration = 1h});
+    gate.enter("a",
+               asio::bind_executor(*theirs, [&](error_code, lease got) { held = std::move(got); }));
     crowd c;
     for (int i = 0; i < 3; ++i) {
       l.acquire("a", patiently, asio::bind_executor(*theirs, c.caller()));
     }
     poll_both(*own, *theirs, [&] { return held && c.answered() == 1; });
     store.close();
-    weir::test::run_out(*own);
-    weir::test::run_out(*theirs);
+    run_out(*own);
+    run_out(*theirs);
     theirs.reset();
     BOOST_TEST(c.complete());
     held.reset();
-    weir::test::run_out(*own);
+    run_out(*own);
   }
 }
 
@@ -133,20 +115,20 @@ BOOST_AUTO_TEST_CASE(a_lease_reaches_its_caller_after_the_end_of_its_stores_cont
     auto own = std::make_unique<asio::io_context>();
     asio::io_context theirs;
     weir::store store = open(*own, in_memory);
-    const weir::concurrency_limiter gate(store, "gate", {.limit = 1, .lease_duration = 1h});
-    std::optional<weir::lease> held;
-    const auto take = [&](weir::error_code, weir::lease got) { held = std::move(got); };
+    const concurrency_limiter gate(store, "gate", {.limit = 1, .lease_duration = 1h});
+    std::optional<lease> held;
+    const auto take = [&](error_code, lease got) { held = std::move(got); };
     gate.enter("a", asio::bind_executor(theirs, take));
     // The answer is on its way to the caller as soon as another process would be refused.
     bool is_taken = false;
-    const auto look = [&](weir::error_code, const weir::decision& d) { is_taken = d.used == 1; };
+    const auto look = [&](error_code, const decision& d) { is_taken = d.used == 1; };
     while (!is_taken) {
       gate.fetch("a", look);
       own->restart();
       own->run_for(10ms);
     }
     own.reset();
-    weir::test::run_out(theirs);
+    run_out(theirs);
     BOOST_REQUIRE(held.has_value());
     BOOST_TEST(held->allowed());
     held.reset();  // does nothing: its place lapses
@@ -170,18 +152,18 @@ BOOST_AUTO_TEST_CASE(a_waiter_may_be_cancelled_while_its_context_is_destroyed) {
     const limiter a(s, "a", one_a_day, {.group = "g"}), b(s, "b", one_a_day, {.group = "g"});
     crowd ready, waiting;
     for (const limiter* l : {&a, &b}) l->record("s", ready.caller());
-    weir::test::run_until_complete(*io, ready);
+    run_until_complete(*io, ready);
     const auto signal = std::make_shared<asio::cancellation_signal>();
     auto caller = asio::bind_cancellation_slot(signal->slot(), waiting.caller());
     if (is_joint) {
-      weir::acquire_all(a.on("s"), b.on("s"), {.max_wait = 31 * 24h}, std::move(caller));
+      acquire_all(a.on("s"), b.on("s"), {.max_wait = 31 * 24h}, std::move(caller));
     } else {
       a.acquire("s", patiently, std::move(caller));
     }
     crowd behind;
     a.fetch("s", behind.caller());
-    weir::test::run_until_complete(*io, behind);  // the reservation is made
-    a.record("t", [g = guard(signal)](weir::error_code, const weir::decision&) {});
+    run_until_complete(*io, behind);  // the reservation is made
+    a.record("t", [g = guard(signal)](error_code, const decision&) {});
     io.reset();
     BOOST_TEST(waiting.answered() == 0u);
   }
@@ -191,14 +173,14 @@ BOOST_AUTO_TEST_CASE(a_stopped_context_goes_on_where_it_was) {
   for (const bool in_memory : {true, false}) {
     asio::io_context io;
     weir::store store = open(io, in_memory);
-    const limiter l(store, "r", weir::token_bucket{.capacity = 1, .refill = {1, 50ms}});
+    const limiter l(store, "r", token_bucket{.capacity = 1, .refill = {1, 50ms}});
     crowd c;
     for (int i = 0; i < 3; ++i) l.acquire("a", c.caller());
-    weir::test::run_until(io, [&] { return c.answered() == 1; });
+    run_until(io, [&] { return c.answered() == 1; });
     io.stop();
     io.run();
     BOOST_TEST(c.answered() == 1u);
-    weir::test::run_until_complete(io, c);
+    run_until_complete(io, c);
     BOOST_TEST(c.allowed() == 3u);
   }
 }
@@ -208,21 +190,20 @@ BOOST_AUTO_TEST_CASE(a_child_opens_a_store_of_its_own) {
   const limiter l(open(io, false), "r", one_a_day);
   crowd before;
   l.record("a", before.caller());
-  weir::test::run_until_complete(io, before);
+  run_until_complete(io, before);
   BOOST_TEST(child_is_content([&] {
     asio::io_context own;
     bool refused = false;
     {
       const limiter of_child(open(own, false), "r", one_a_day);
-      of_child.record(
-          "a", [&](weir::error_code ec, const weir::decision& d) { refused = !ec && !d.allowed; });
+      of_child.record("a", [&](error_code ec, const decision& d) { refused = !ec && !d.allowed; });
     }
     own.run();
     return refused;
   }));
   crowd after;
   l.record("b", after.caller());
-  weir::test::run_until_complete(io, after);
+  run_until_complete(io, after);
   BOOST_TEST(after.allowed() == 1u);
 }
 
@@ -231,13 +212,13 @@ BOOST_AUTO_TEST_CASE(a_child_that_destroys_what_it_inherited_disturbs_nobody) {
     auto io = std::make_unique<asio::io_context>();
     std::optional<weir::store> store(open(*io, false));
     std::optional<limiter> l(std::in_place, *store, "r" + order,
-                             weir::token_bucket{.capacity = 1, .refill = {1, 100ms}});
-    std::optional<weir::concurrency_limiter> gate(std::in_place, *store, "gate" + order,
-                                                  weir::concurrency_options{.limit = 1});
-    std::optional<weir::lease> held(weir::test::enter(*io, *gate, "a"));
+                             token_bucket{.capacity = 1, .refill = {1, 100ms}});
+    std::optional<concurrency_limiter> gate(std::in_place, *store, "gate" + order,
+                                            concurrency_options{.limit = 1});
+    std::optional<lease> held(enter(*io, *gate, "a"));
     crowd c;
     for (int i = 0; i < 2; ++i) l->acquire("a", c.caller());
-    weir::test::run_until(*io, [&] { return c.answered() == 1; });
+    run_until(*io, [&] { return c.answered() == 1; });
     const std::string connected = connections();
     BOOST_TEST(child_is_content([&] {
       for (const char which : order) {
@@ -248,9 +229,9 @@ BOOST_AUTO_TEST_CASE(a_child_that_destroys_what_it_inherited_disturbs_nobody) {
       }
       return true;
     }));
-    weir::test::run_until_complete(*io, c);
+    run_until_complete(*io, c);
     BOOST_TEST(c.allowed() == 2u);
-    BOOST_TEST(weir::test::fetch(*io, *gate, "a").used == 1);  // the child released nothing
+    BOOST_TEST(fetch(*io, *gate, "a").used == 1);  // the child released nothing
     BOOST_TEST(connections() == connected);
   }
 }
@@ -262,7 +243,7 @@ BOOST_AUTO_TEST_CASE(a_program_that_is_started_does_not_get_the_connection) {
   weir::store store = open(io, false);
   crowd c;
   limiter(store, "r", one_a_day).record("a", c.caller());
-  weir::test::run_until_complete(io, c);
+  run_until_complete(io, c);
   BOOST_TEST(c.allowed() == 1u);
   int to_program[2], from_program[2];
   BOOST_REQUIRE(::pipe2(to_program, O_CLOEXEC) == 0);
@@ -281,7 +262,7 @@ BOOST_AUTO_TEST_CASE(a_program_that_is_started_does_not_get_the_connection) {
   BOOST_TEST(::write(to_program[1], "x", 1) == 1);
   BOOST_TEST(::read(from_program[0], &echo, 1) == 1);  // it runs
   store.close();
-  weir::test::run_out(io);
+  run_out(io);
   BOOST_TEST(connections() == nobody);
   ::close(to_program[1]);
   ::close(from_program[0]);

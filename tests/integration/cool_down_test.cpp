@@ -1,34 +1,21 @@
 // Cool-downs in a real server: one process is told by the vendor, and all of them wait.
-#include <boost/asio/as_tuple.hpp>
-#include <boost/test/unit_test.hpp>
-#include <string>
-#include <vector>
-
 #include "support/limiter_fixture.hpp"
-#include "weir/weir.hpp"
 
 namespace cool_down_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::decision;
-using weir::error;
-using weir::limiter;
-using weir::test::crowd;
+using namespace weir;
+using namespace weir::test;
 
-const weir::limiter_options listening{.cool_downs = true};
+const limiter_options listening{.cool_downs = true};
 
-struct fixture : weir::test::server_fixture {
+struct fixture : server_fixture {
   weir::store store = open();
 
   limiter vendor(const weir::store& s) {
-    return limiter(s, "vendor", weir::fixed_window{.limit = 100, .window = 24h}, listening);
+    return limiter(s, "vendor", fixed_window{.limit = 100, .window = 24h}, listening);
   }
   std::int64_t ttl(const std::string& key) { return client.must("PTTL", key).integer; }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(cool_down_suite, fixture)
 
@@ -68,7 +55,7 @@ BOOST_AUTO_TEST_CASE(checks_before_a_pause_pass_and_those_behind_it_do_not) {
   // At the cost that the pause has in microseconds.
   l.cool_down("b", 1us, c.caller());
   l.record("b", c.caller());
-  weir::test::run_until_complete(io, c);
+  run_until_complete(io, c);
   for (std::size_t i = 0; i < 11; ++i) {
     BOOST_TEST(!c[i].ec.failed());
     BOOST_TEST(c[i].d.allowed == (i < 5));
@@ -81,7 +68,7 @@ BOOST_AUTO_TEST_CASE(checks_before_a_pause_pass_and_those_behind_it_do_not) {
 
 BOOST_AUTO_TEST_CASE(a_pause_ends_by_itself) {
   const limiter l = vendor(store);
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
+  run(io, [&]() -> asio::awaitable<void> {
     decision d = co_await l.cool_down("a", 50ms);
     BOOST_TEST(d.cooling_down);
     asio::steady_timer timer(io);
@@ -102,10 +89,10 @@ BOOST_AUTO_TEST_CASE(a_pause_ends_by_itself) {
 
 BOOST_AUTO_TEST_CASE(limiters_of_one_resource_share_a_pause) {
   const limiter window = vendor(store);
-  const limiter bucket(store, "vendor",
-                       weir::token_bucket{.capacity = 5, .refill = weir::per_day(1)}, listening);
+  const limiter bucket(store, "vendor", token_bucket{.capacity = 5, .refill = per_day(1)},
+                       listening);
   const auto both = [&] {
-    return answer([&](auto h) { weir::record_all(window.on("a"), bucket.on("a"), h); });
+    return answer([&](auto h) { record_all(window.on("a"), bucket.on("a"), h); });
   };
   BOOST_TEST(both().allowed);
   answer([&](auto h) { bucket.cool_down("a", 10min, h); });
@@ -118,12 +105,12 @@ BOOST_AUTO_TEST_CASE(limiters_of_one_resource_share_a_pause) {
 
 // A caller that reports a cool-down must hear that it failed.
 BOOST_AUTO_TEST_CASE(a_failure_policy_does_not_make_a_pause_of_nothing) {
-  const limiter l(store, "vendor", weir::fixed_window{.limit = 100, .window = 24h},
-                  {.on_failure = weir::on_failure::open, .cool_downs = true});
+  const limiter l(store, "vendor", fixed_window{.limit = 100, .window = 24h},
+                  {.on_failure = on_failure::open, .cool_downs = true});
   BOOST_TEST(answer([&](auto h) { l.record("a", h); }).used == 1);
   server.kill();
   const auto check = outcome_of([&](auto h) { l.record("a", {.timeout = 50ms}, h); });
-  BOOST_TEST((check.d.allowed && check.d.source == weir::source::fallback));
+  BOOST_TEST((check.d.allowed && check.d.source == source::fallback));
   const auto pause = outcome_of([&](auto h) { l.cool_down("a", 1s, {.timeout = 50ms}, h); });
   BOOST_TEST(pause.ec.failed());
 }

@@ -1,30 +1,22 @@
 // A limiter with a deny cache, on a real server that counts its script calls.
-#include <boost/test/unit_test.hpp>
-
 #include "support/limiter_fixture.hpp"
-#include "weir/weir.hpp"
 
 namespace deny_cache_calls_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::decision;
-using weir::limiter;
-using weir::source;
+using namespace weir;
+using namespace weir::test;
 
-const weir::limiter_options with_cache{.deny_cache_subjects = 16, .deny_cache_duration = 1h};
+const limiter_options with_cache{.deny_cache_subjects = 16, .deny_cache_duration = 1h};
 
-struct fixture : weir::test::server_fixture {
-  limiter open_limiter(const weir::limiter_options& options = with_cache) {
-    return limiter(open(), "r", weir::fixed_window{.limit = 2, .window = 24h}, options);
+struct fixture : server_fixture {
+  limiter open_limiter(const limiter_options& options = with_cache) {
+    return limiter(open(), "r", fixed_window{.limit = 2, .window = 24h}, options);
   }
   decision record(const limiter& l, std::int64_t cost = 1) {
     return answer([&](auto caller) { l.record("a", {.cost = cost}, caller); });
   }
   std::int64_t calls() { return script_calls(); }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(deny_cache_calls_suite, fixture)
 
@@ -56,14 +48,13 @@ BOOST_AUTO_TEST_CASE(what_this_process_gives_back_can_pass_at_once) {
   BOOST_TEST(record(l).allowed);
   BOOST_TEST(!record(l).allowed);
   BOOST_TEST((record(l).source == source::deny_cache));
-  outcome_of([&](auto caller) {
-    l.reset("a", [caller](weir::error_code ec) mutable { caller(ec, {}); });
-  });
+  outcome_of(
+      [&](auto caller) { l.reset("a", [caller](error_code ec) mutable { caller(ec, {}); }); });
   BOOST_TEST(record(l).allowed);
 }
 
 BOOST_AUTO_TEST_CASE(a_cool_down_is_repeated_with_jitter) {
-  weir::limiter_options options = with_cache;
+  limiter_options options = with_cache;
   options.cool_downs = true;
   const limiter l = open_limiter(options);
   answer([&](auto caller) { l.cool_down("a", 30min, caller); });
@@ -83,12 +74,11 @@ BOOST_AUTO_TEST_CASE(a_cool_down_is_repeated_with_jitter) {
 }
 
 BOOST_AUTO_TEST_CASE(options_out_of_range_are_refused) {
-  const auto refused = [&](weir::limiter_options o, bool counts = false) {
+  const auto refused = [&](limiter_options o, bool counts = false) {
     try {
-      limiter(open(), "r", weir::fixed_window{.limit = 1, .window = 1h, .count_refused = counts},
-              o);
+      limiter(open(), "r", fixed_window{.limit = 1, .window = 1h, .count_refused = counts}, o);
     } catch (const boost::system::system_error& e) {
-      return e.code() == weir::error::invalid_policy;
+      return e.code() == error::invalid_policy;
     }
     return false;
   };

@@ -3,7 +3,6 @@
 // Cases that run on each kind of store.
 #include <boost/asio/io_context.hpp>
 #include <boost/test/data/test_case.hpp>
-#include <string>
 
 #include "support/stores.hpp"
 #include "weir/weir.hpp"

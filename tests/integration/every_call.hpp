@@ -1,19 +1,11 @@
 #pragma once
 
 // Every call of the library, on every path through the scripts.
-#include <algorithm>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
 #include <cstring>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "check/store_backend.hpp"
 #include "support/leases.hpp"
 #include "support/stores.hpp"
-#include "weir/weir.hpp"
 
 namespace weir::test {
 

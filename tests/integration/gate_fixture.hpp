@@ -1,13 +1,8 @@
 #pragma once
 
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
-#include <boost/test/unit_test.hpp>
-#include <string>
-
 #include "support/leases.hpp"
 #include "support/limiter_fixture.hpp"
-#include "weir/weir.hpp"
+#include "support/test.hpp"
 
 namespace weir::test {
 

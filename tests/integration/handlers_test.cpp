@@ -1,25 +1,13 @@
 // What Asio promises of handlers: when and where they run, and with which allocator. Each test
 // runs on each store.
-#include <boost/asio/bind_allocator.hpp>
-#include <boost/asio/bind_executor.hpp>
-#include <boost/asio/deferred.hpp>
-#include <boost/test/data/test_case.hpp>
-#include <boost/test/unit_test.hpp>
-#include <memory>
-#include <stdexcept>
-#include <string>
-
 #include "each_store.hpp"
 #include "support/run.hpp"
 
 namespace handlers_test {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::error;
-using weir::test::crowd;
-using weir::test::each_store;
-using fixture = weir::test::each_store_fixture;
+using namespace weir;
+using namespace weir::test;
+using fixture = each_store_fixture;
 
 struct allocations {
   int made = 0;
@@ -50,10 +38,10 @@ BOOST_FIXTURE_TEST_SUITE(handlers_suite, fixture)
 
 BOOST_DATA_TEST_CASE_F(fixture, a_deferred_call_starts_later_and_needs_nothing_of_its_caller,
                        each_store, store) {
-  auto l = std::make_unique<weir::limiter>(open(store));
+  auto l = std::make_unique<limiter>(open(store));
   auto subject = std::make_unique<std::string>(1000, 's');  // too long to be kept inside the object
   auto pending = l->record(*subject);
-  const weir::limiter same = *l;
+  const limiter same = *l;
   std::fill(subject->begin(), subject->end(), 'x');
   subject.reset();
   l.reset();
@@ -61,12 +49,12 @@ BOOST_DATA_TEST_CASE_F(fixture, a_deferred_call_starts_later_and_needs_nothing_o
 
   crowd c;
   same.fetch(std::string(1000, 's'), c.caller());
-  weir::test::run_until_complete(io, c);
+  run_until_complete(io, c);
   BOOST_TEST(c[0].d.used == 0);
 
   pending(c.caller());  // an lvalue: the description can be started again
   std::move(pending)(c.caller());
-  weir::test::run_until_complete(io, c);
+  run_until_complete(io, c);
   BOOST_TEST(c[1].d.used == 1);
   BOOST_TEST(c[2].d.used == 2);
 }
@@ -79,7 +67,7 @@ BOOST_DATA_TEST_CASE_F(fixture, a_pending_call_outlives_limiter_and_store_handle
     for (int i = 0; i < 5; ++i) l.record("a", c.caller());
   }
   // The calls hold the store; when they are answered it goes, and nothing keeps the context busy.
-  weir::test::run_out(io);
+  run_out(io);
   BOOST_TEST(c.allowed() == 5u);
 }
 
@@ -87,7 +75,7 @@ BOOST_DATA_TEST_CASE_F(fixture, the_handler_never_runs_inside_the_call, each_sto
   const auto l = open(store);
   int finished = 0;
   bool inside = false;
-  const auto note = [&](weir::error_code, weir::decision = {}) {
+  const auto note = [&](error_code, decision = {}) {
     BOOST_TEST(!inside);
     ++finished;
   };
@@ -103,18 +91,18 @@ BOOST_DATA_TEST_CASE_F(fixture, the_handler_never_runs_inside_the_call, each_sto
   };
   start();
   asio::post(io, start);  // on the context's own thread, where a dispatch would run at once
-  weir::test::run_until(io, [&] { return finished == 16; });
+  run_until(io, [&] { return finished == 16; });
 }
 
 BOOST_DATA_TEST_CASE_F(fixture, handlers_run_on_the_stores_executor_by_default, each_store, store) {
   const auto l = open(store);
   BOOST_TEST((l.get_executor() == asio::any_io_executor(io.get_executor())));
   bool done = false;
-  l.record("a", [&](weir::error_code, weir::decision) {
+  l.record("a", [&](error_code, decision) {
     BOOST_TEST(io.get_executor().running_in_this_thread());
     done = true;
   });
-  weir::test::run_until(io, [&] { return done; });
+  run_until(io, [&] { return done; });
 }
 
 BOOST_DATA_TEST_CASE_F(fixture, a_bound_executor_is_honoured, each_store, store) {
@@ -122,7 +110,7 @@ BOOST_DATA_TEST_CASE_F(fixture, a_bound_executor_is_honoured, each_store, store)
   asio::io_context other;
   int done = 0;
   for (const char* subject : {"a", ""}) {  // an error found early goes the same way
-    l.record(subject, asio::bind_executor(other, [&](weir::error_code, weir::decision) {
+    l.record(subject, asio::bind_executor(other, [&](error_code, decision) {
                BOOST_TEST(other.get_executor().running_in_this_thread());
                ++done;
              }));
@@ -130,10 +118,10 @@ BOOST_DATA_TEST_CASE_F(fixture, a_bound_executor_is_honoured, each_store, store)
   // Answered, as far as the store's own context is concerned.
   crowd c;
   l.record("a", c.caller());
-  weir::test::run_until_complete(io, c);
+  run_until_complete(io, c);
   BOOST_TEST(c[0].d.used == 2);
   BOOST_TEST(done == 0);
-  weir::test::run_out(other);
+  run_out(other);
   BOOST_TEST(done == 2);
 }
 
@@ -144,13 +132,13 @@ BOOST_DATA_TEST_CASE_F(fixture, a_pending_call_keeps_its_executors_context_busy,
   const auto l = open(store);
   asio::io_context other;
   bool done = false;
-  l.record("a", asio::bind_executor(other, [&](weir::error_code, weir::decision) { done = true; }));
+  l.record("a", asio::bind_executor(other, [&](error_code, decision) { done = true; }));
   const auto look = [&] {
     other.poll();
     BOOST_TEST(other.stopped() == done);  // stopped: it has run out of work
     return done;
   };
-  weir::test::run_until(io, look);
+  run_until(io, look);
 }
 
 BOOST_DATA_TEST_CASE_F(fixture, the_handlers_allocator_is_used_and_given_back_first, each_store,
@@ -158,7 +146,7 @@ BOOST_DATA_TEST_CASE_F(fixture, the_handlers_allocator_is_used_and_given_back_fi
   const auto l = open(store);
   allocations counts;
   int done = 0;
-  const auto handler = [&](weir::error_code, weir::decision = {}) {
+  const auto handler = [&](error_code, decision = {}) {
     BOOST_TEST(counts.live == 0);
     ++done;
   };
@@ -168,7 +156,7 @@ BOOST_DATA_TEST_CASE_F(fixture, the_handlers_allocator_is_used_and_given_back_fi
     const int before = done;
     call();
     BOOST_TEST(counts.made == made + 1);  // the operation, and nothing else
-    weir::test::run_until(io, [&] { return done == before + 1; });
+    run_until(io, [&] { return done == before + 1; });
     BOOST_TEST(counts.live == 0);
   };
   one([&] { l.record("a", with()); });
@@ -183,7 +171,7 @@ BOOST_DATA_TEST_CASE_F(fixture, a_handler_that_throws_takes_no_other_along, each
   int throws = 0;
   for (int i = 0; i < 20; ++i) {
     l.record("a", c.caller());
-    l.record("a", [&](weir::error_code, weir::decision) {
+    l.record("a", [&](error_code, decision) {
       ++throws;
       throw std::runtime_error("mine");
     });
@@ -191,7 +179,7 @@ BOOST_DATA_TEST_CASE_F(fixture, a_handler_that_throws_takes_no_other_along, each
   int caught = 0;  // Asio may throw several as one
   while (!c.complete() || throws < 20) {
     try {
-      weir::test::run_until(io, [&] { return c.complete() && throws == 20; });
+      run_until(io, [&] { return c.complete() && throws == 20; });
     } catch (const std::exception&) {
       ++caught;
     }
@@ -208,43 +196,43 @@ BOOST_DATA_TEST_CASE_F(fixture, a_handler_that_throws_takes_no_other_along, each
 // handler starts once woke the connection before it had read, and the call ended with no_reply.
 BOOST_DATA_TEST_CASE_F(fixture, a_handler_that_outlasts_a_timeout_ends_no_call_that_was_answered,
                        boost::unit_test::data::make({"tcp", "unix"}), store) {
-  const std::string url = weir::test::empty_store_url(store);
-  const weir::policy policy = weir::fixed_window{.limit = 5, .window = 24h};
+  const std::string url = empty_store_url(store);
+  const weir::policy policy = fixed_window{.limit = 5, .window = 24h};
   asio::io_context elsewhere;
-  const weir::limiter l(weir::open_store(io.get_executor(), url), "r", policy);
-  const weir::limiter other(weir::open_store(elsewhere.get_executor(), url), "r", policy);
+  const limiter l(open_store(io.get_executor(), url), "r", policy);
+  const limiter other(open_store(elsewhere.get_executor(), url), "r", policy);
   const auto used = [&] {
     crowd c;
     other.fetch("a", c.caller());
-    weir::test::run_until_complete(elsewhere, c);
+    run_until_complete(elsewhere, c);
     return c[0].d.used;
   };
   crowd c;
   l.fetch("a", c.caller());  // opens the connection
-  weir::test::run_until_complete(io, c);
+  run_until_complete(io, c);
   asio::post(io, [&] {
     constexpr auto timeout = 500ms;
     l.record("a", {.timeout = timeout}, c.caller());
     const auto deadline = std::chrono::steady_clock::now() + timeout;
     asio::post(io, [&, deadline] {  // behind the write
-      const auto limit = deadline + weir::test::watchdog;
+      const auto limit = deadline + watchdog;
       while (used() == 0 || std::chrono::steady_clock::now() < deadline + 10ms) {
         if (std::chrono::steady_clock::now() > limit) break;
       }
       l.record("b", c.caller());
     });
   });
-  weir::test::run_until(io, [&] { return c.answered() == 3; });
-  BOOST_TEST(c[1].ec == weir::error_code());
+  run_until(io, [&] { return c.answered() == 3; });
+  BOOST_TEST(c[1].ec == error_code());
   BOOST_TEST(c[1].d.used == 1);
-  BOOST_TEST(c[2].ec == weir::error_code());
+  BOOST_TEST(c[2].ec == error_code());
 }
 
 BOOST_DATA_TEST_CASE_F(fixture, a_thousand_calls_one_after_the_other, each_store, store) {
   const auto l = open(store, 900);
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
+  run(io, [&]() -> asio::awaitable<void> {
     for (int i = 1; i <= 1000; ++i) {
-      const weir::decision d = co_await l.record("a");
+      const decision d = co_await l.record("a");
       if (d.used != std::min(i, 900) || d.allowed != (i <= 900)) {
         BOOST_ERROR("call " << i << " was told " << d.used);
         co_return;

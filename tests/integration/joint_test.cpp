@@ -1,38 +1,24 @@
 // Several limits at once, the same on every store: tiers of one limiter, and several limiters in
 // one record_all.
-#include <array>
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/use_future.hpp>
 #include <boost/test/data/test_case.hpp>
-#include <boost/test/unit_test.hpp>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "support/limiter_fixture.hpp"
-#include "weir/weir.hpp"
 
 namespace joint_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
+using namespace weir;
+using namespace weir::test;
 namespace data = boost::unit_test::data;
-using weir::decision;
-using weir::error;
-using weir::limiter;
-using weir::test::crowd;
 
 const auto stores = data::make({"memory", "tcp"});
 
-weir::fixed_window window(std::int64_t limit) { return {.limit = limit, .window = 24h}; }
-weir::token_bucket bucket(std::int64_t capacity) {
-  return {.capacity = capacity, .refill = weir::per_day(1)};
-}
+fixed_window window(std::int64_t limit) { return {.limit = limit, .window = 24h}; }
+token_bucket bucket(std::int64_t capacity) { return {.capacity = capacity, .refill = per_day(1)}; }
 
-struct fixture : weir::test::limiter_fixture {
+struct fixture : limiter_fixture {
   weir::store open(const std::string& store) {
-    return weir::open_store(io.get_executor(), weir::test::empty_store_url(store));
+    return open_store(io.get_executor(), empty_store_url(store));
   }
   decision record(const limiter& l, std::string_view subject, std::int64_t cost = 1) {
     return answer([&](auto handler) { l.record(subject, {.cost = cost}, handler); });
@@ -40,27 +26,24 @@ struct fixture : weir::test::limiter_fixture {
   decision fetch(const limiter& l, std::string_view subject) {
     return answer([&](auto handler) { l.fetch(subject, handler); });
   }
-  decision record(const weir::claim& a, const weir::claim& b) {
-    return answer([&](auto handler) { weir::record_all(a, b, handler); });
+  decision record(const claim& a, const claim& b) {
+    return answer([&](auto handler) { record_all(a, b, handler); });
   }
-  void refused_to_combine(const weir::claim& a, const weir::claim& b) {
-    const weir::test::outcome o = outcome_of(
-        [&](auto handler) { weir::record_all(a, b, handler); });
+  void refused_to_combine(const claim& a, const claim& b) {
+    const outcome o = outcome_of([&](auto handler) { record_all(a, b, handler); });
     WEIR_TEST_ERROR(o.ec, error::cannot_combine);
   }
 };
 
-}  // namespace
-
 // record_all() took a max_wait, and did not wait.
 template <class Options>
 concept has_max_wait = requires(const Options& o) { o.max_wait; };
-static_assert(!has_max_wait<weir::joint_options> && has_max_wait<weir::joint_acquire_options>);
+static_assert(!has_max_wait<joint_options> && has_max_wait<joint_acquire_options>);
 
 BOOST_FIXTURE_TEST_SUITE(joint_suite, fixture)
 
 BOOST_DATA_TEST_CASE_F(fixture, a_tier_that_refuses_is_named_and_none_has_counted, stores, store) {
-  const limiter l(open(store), "r", weir::tiers{window(5), bucket(3), weir::sliding_log{4, 24h}});
+  const limiter l(open(store), "r", weir::tiers{window(5), bucket(3), sliding_log{4, 24h}});
   for (int i = 1; i <= 3; ++i) {
     const decision d = record(l, "s");
     BOOST_TEST(d.allowed);
@@ -79,8 +62,7 @@ BOOST_DATA_TEST_CASE_F(fixture, a_tier_that_refuses_is_named_and_none_has_counte
   BOOST_TEST(!fetch(l, "s").allowed);
   // The refused ones are in none of them.
   const limiter first(l);
-  answer(
-      [&](auto handler) { l.reset("s", [handler](weir::error_code ec) mutable { handler(ec); }); });
+  answer([&](auto handler) { l.reset("s", [handler](error_code ec) mutable { handler(ec); }); });
   const decision fresh = fetch(l, "s");
   BOOST_TEST(fresh.allowed);
   BOOST_TEST(fresh.used == 0);
@@ -105,31 +87,18 @@ BOOST_DATA_TEST_CASE_F(fixture, what_one_limiter_refuses_none_of_them_counts, st
   BOOST_TEST(fetch(each, "d").used == 0);
 }
 
-// The article's example: 5 in 10 s for the resource, 3 for each consumer.
-BOOST_DATA_TEST_CASE_F(fixture, a_resource_in_total_and_each_consumer, stores, store) {
-  const weir::store s = open(store);
-  const limiter resource(s, "resource", weir::sliding_log{5, 10h}, {.group = "a"});
-  const limiter consumer(s, "consumer", weir::sliding_log{3, 10h}, {.group = "a"});
-  std::vector<int> tiers;
-  for (int i = 0; i < 4; ++i) tiers.push_back(record(resource.on("r"), consumer.on("1")).tier);
-  for (int i = 0; i < 3; ++i) tiers.push_back(record(resource.on("r"), consumer.on("2")).tier);
-  const std::vector<int> expected{-1, -1, -1, 1, -1, -1, 0};
-  BOOST_TEST(tiers == expected, boost::test_tools::per_element());
-}
-
 BOOST_DATA_TEST_CASE_F(fixture, fetch_all_changes_nothing, stores, store) {
   const weir::store s = open(store);
   const limiter a(s, "a", window(2), {.group = "g"});
   const limiter b(s, "b", bucket(1), {.group = "g"});
   for (int i = 0; i < 3; ++i) {
-    const decision d = answer(
-        [&](auto handler) { weir::fetch_all(a.on("x"), b.on("x"), handler); });
+    const decision d = answer([&](auto handler) { fetch_all(a.on("x"), b.on("x"), handler); });
     BOOST_TEST(d.allowed);
     BOOST_TEST(d.used == 0);
     BOOST_TEST(d.remaining == 1);
   }
   BOOST_TEST(record(a.on("x"), b.on("x")).allowed);
-  const decision d = answer([&](auto handler) { weir::fetch_all(a.on("x"), b.on("x"), handler); });
+  const decision d = answer([&](auto handler) { fetch_all(a.on("x"), b.on("x"), handler); });
   BOOST_TEST(!d.allowed);
   BOOST_TEST(d.tier == 1);
 }
@@ -141,9 +110,9 @@ BOOST_DATA_TEST_CASE_F(fixture,
   const limiter a(s, "a", window(2), {.group = "g"});
   const limiter other_group(s, "b", window(2), {.group = "h"});
   const limiter no_group(s, "c", window(2));
-  const limiter hammered(
-      s, "d", weir::fixed_window{.limit = 1, .window = 1h, .count_refused = true}, {.group = "g"});
-  const limiter elsewhere(weir::open_store(io.get_executor(), "memory://"), "e", window(2),
+  const limiter hammered(s, "d", fixed_window{.limit = 1, .window = 1h, .count_refused = true},
+                         {.group = "g"});
+  const limiter elsewhere(open_store(io.get_executor(), "memory://"), "e", window(2),
                           {.group = "g"});
   refused_to_combine(a.on("x"), other_group.on("x"));
   refused_to_combine(a.on("x"), no_group.on("x"));
@@ -158,35 +127,32 @@ BOOST_DATA_TEST_CASE_F(fixture,
   BOOST_TEST(record(no_group.on("x"), c2.on("x")).allowed);
   refused_to_combine(no_group.on("x"), c2.on("y"));
 
-  std::vector<weir::claim> many;
+  std::vector<claim> many;
   std::vector<std::string> names;
   for (int i = 0; i < 17; ++i) names.push_back(std::to_string(i));
   for (const std::string& name : names) many.push_back(a.on(name));
-  weir::test::outcome o = outcome_of(
-      [&](auto handler) { weir::record_all(std::span(many), {}, handler); });
+  outcome o = outcome_of([&](auto handler) { record_all(std::span(many), {}, handler); });
   WEIR_TEST_ERROR(o.ec, error::cannot_combine);
   many.pop_back();
-  o = outcome_of([&](auto handler) { weir::record_all(std::span(many), {}, handler); });
+  o = outcome_of([&](auto handler) { record_all(std::span(many), {}, handler); });
   BOOST_TEST(!o.ec.failed());
   BOOST_TEST(o.d.allowed);
-  BOOST_CHECK_THROW(static_cast<void>(weir::record_all(std::span<const weir::claim>())),
-                    std::invalid_argument);
+  BOOST_CHECK_THROW(static_cast<void>(record_all(std::span<const claim>())), std::invalid_argument);
 }
 
 BOOST_AUTO_TEST_CASE(each_claim_is_validated) {
-  const weir::store s = weir::open_store(io.get_executor(), "memory://");
+  const weir::store s = open_store(io.get_executor(), "memory://");
   const limiter a(s, "a", window(9), {.group = "g"});
   const limiter b(s, "b", window(2), {.group = "g"});
-  const auto error_of = [&](const weir::claim& x, const weir::claim& y) {
-    return outcome_of([&](auto handler) { weir::record_all(x, y, handler); }).ec;
+  const auto error_of = [&](const claim& x, const claim& y) {
+    return outcome_of([&](auto handler) { record_all(x, y, handler); }).ec;
   };
   WEIR_TEST_ERROR(error_of(a.on("x", 3), b.on("x", 3)), error::cost_exceeds_limit);
   WEIR_TEST_ERROR(error_of(a.on("x"), b.on("")), error::invalid_subject);
   WEIR_TEST_ERROR(error_of(a.on("x"), b.on("x", 0)), error::invalid_cost);
   const auto code = weir::test::error_of([&] {
     limiter(s, "t",
-            weir::tiers{window(1),
-                        weir::fixed_window{.limit = 1, .window = 1h, .count_refused = true}});
+            weir::tiers{window(1), fixed_window{.limit = 1, .window = 1h, .count_refused = true}});
   });
   WEIR_TEST_ERROR(code, error::invalid_policy);
 }
@@ -194,21 +160,21 @@ BOOST_AUTO_TEST_CASE(each_claim_is_validated) {
 // All of them leave in one write or two: joined, and answered each at its own place.
 BOOST_DATA_TEST_CASE_F(fixture, a_crowd_gets_exactly_what_all_limits_allow, stores, store) {
   const weir::store s = open(store);
-  const limiter total(s, "total", weir::sliding_log{250, 24h}, {.group = "g"});
+  const limiter total(s, "total", sliding_log{250, 24h}, {.group = "g"});
   const limiter each(s, "each", bucket(40), {.group = "g"});
   const limiter both(s, "both", weir::tiers{window(30), bucket(20)});
   const std::string names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
   crowd joint, tiered, single;
   for (int i = 0; i < 1000; ++i) {
     const std::string& name = names[i % 8];
-    weir::record_all(total.on("all"), each.on(name), joint.caller());
+    record_all(total.on("all"), each.on(name), joint.caller());
     both.record(name, tiered.caller());
     // Between them, on keys of the joint ones: order is kept, nothing is counted twice.
     if (i % 100 == 0) each.record(name, single.caller());
   }
-  weir::test::run_until_complete(io, joint);
-  weir::test::run_until_complete(io, tiered);
-  weir::test::run_until_complete(io, single);
+  run_until_complete(io, joint);
+  run_until_complete(io, tiered);
+  run_until_complete(io, single);
   BOOST_TEST(joint.allowed() == 250U);
   BOOST_TEST(joint.refused() == 750U);
   BOOST_TEST(tiered.allowed() == 8U * 20U);
@@ -219,88 +185,44 @@ BOOST_DATA_TEST_CASE_F(fixture, a_crowd_gets_exactly_what_all_limits_allow, stor
   for (const auto& o : joint) BOOST_TEST(o.times == 1);
 }
 
-BOOST_AUTO_TEST_CASE(coroutines_futures_and_options) {
-  const weir::store s = open("tcp");
-  const limiter a(s, "a", window(5), {.group = "g"});
-  const limiter b(s, "b", bucket(3), {.group = "g"});
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
-    const decision d = co_await weir::record_all(a.on("x"), b.on("x"));
-    BOOST_TEST(d.remaining == 2);
-    const decision timed = co_await weir::record_all(a.on("x"), b.on("x"),
-                                                     weir::joint_options{.timeout = 10s});
-    BOOST_TEST(timed.remaining == 1);
-    const std::array<weir::claim, 2> claims{a.on("x"), b.on("x")};
-    const decision many = co_await weir::fetch_all(std::span<const weir::claim>(claims));
-    BOOST_TEST(many.allowed);
-  });
-  auto future = weir::record_all(a.on("x"), b.on("x"), weir::joint_options{}, asio::use_future);
-  weir::test::run_until(io, [&] { return future.wait_for(0s) == std::future_status::ready; });
-  BOOST_TEST(future.get().remaining == 0);
-}
-
 // They did for two claims, and for three in some of the calls.
 BOOST_AUTO_TEST_CASE(options_in_braces_go_with_any_form_of_claims) {
   const weir::store s = open("memory");
   std::vector<limiter> l;
   for (const char* name : {"a", "b", "c", "d"})
-    l.emplace_back(s, name, window(9), weir::limiter_options{.group = "g"});
+    l.emplace_back(s, name, window(9), limiter_options{.group = "g"});
   const auto on = [&](std::size_t i) { return l[i].on("x"); };
   const std::vector all{on(0), on(1), on(2), on(3)};
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
+  run(io, [&]() -> asio::awaitable<void> {
     const auto token = asio::as_tuple(asio::deferred);
-    const decision one = co_await weir::record_all(on(0), {.timeout = 9s});
-    const decision two = co_await weir::acquire_all(on(0), on(1), {.max_wait = 0s});
-    const decision three = co_await weir::record_all(on(0), on(1), on(2), {.timeout = 9s});
-    const auto [ec, four] = co_await weir::record_all(on(0), on(1), on(2), on(3), {}, token);
-    const decision listed = co_await weir::record_all(all, {.timeout = 9s});
-    BOOST_TEST((co_await weir::fetch_all(on(0), {.timeout = 9s})).used == 5);
-    BOOST_TEST((co_await weir::settle_all(one, on(0), {.timeout = 9s})).allowed);
-    BOOST_TEST((co_await weir::refund_all(two, on(0), on(1), {.timeout = 9s})).allowed);
-    BOOST_TEST((co_await weir::refund_all(three, on(0), on(1), on(2), {.timeout = 9s})).allowed);
-    BOOST_TEST((co_await weir::refund_all(four, all, {.timeout = 9s})).allowed);
-    BOOST_TEST((co_await weir::refund_all(listed, on(0), on(1), on(2), on(3), {})).allowed);
-    BOOST_TEST((co_await weir::fetch_all(on(0), {.timeout = 9s})).used == 1);
+    const decision one = co_await record_all(on(0), {.timeout = 9s});
+    const decision two = co_await acquire_all(on(0), on(1), {.max_wait = 0s});
+    const decision three = co_await record_all(on(0), on(1), on(2), {.timeout = 9s});
+    const auto [ec, four] = co_await record_all(on(0), on(1), on(2), on(3), {}, token);
+    const decision listed = co_await record_all(all, {.timeout = 9s});
+    BOOST_TEST((co_await fetch_all(on(0), {.timeout = 9s})).used == 5);
+    BOOST_TEST((co_await settle_all(one, on(0), {.timeout = 9s})).allowed);
+    BOOST_TEST((co_await refund_all(two, on(0), on(1), {.timeout = 9s})).allowed);
+    BOOST_TEST((co_await refund_all(three, on(0), on(1), on(2), {.timeout = 9s})).allowed);
+    BOOST_TEST((co_await refund_all(four, all, {.timeout = 9s})).allowed);
+    BOOST_TEST((co_await refund_all(listed, on(0), on(1), on(2), on(3), {})).allowed);
+    BOOST_TEST((co_await fetch_all(on(0), {.timeout = 9s})).used == 1);
   });
 }
 
 BOOST_AUTO_TEST_CASE(keys_of_a_group_share_one_hash_tag_and_each_has_a_ttl) {
-  weir::test::redis_server server;
-  weir::test::redis_client client(server);
-  const weir::store s = weir::open_store(io.get_executor(), server.url() + "?timeout=50s");
+  redis_server server;
+  redis_client client(server);
+  const weir::store s = open_store(io.get_executor(), server.url() + "?timeout=50s");
   const limiter a(s, "a", weir::tiers{window(5), window(9)}, {.group = "g{1}"});
   const limiter b(s, "b", bucket(3), {.group = "g{1}"});
   BOOST_TEST(record(a.on("x"), b.on("y:z")).allowed);
-  std::vector<std::string> keys = weir::test::keys_of(client);
+  std::vector<std::string> keys = keys_of(client);
   std::sort(keys.begin(), keys.end());
   const std::vector<std::string> expected{"weir:{g%7B1%7D}:a:x:f", "weir:{g%7B1%7D}:a:x:f1",
                                           "weir:{g%7B1%7D}:b:y:z:m"};
   BOOST_TEST(keys == expected, boost::test_tools::per_element());
   for (const std::string& key : keys) BOOST_TEST(client.must("PTTL", key).integer > 0);
-}
-
-// What one of them holds is none of ours: an error, and the other has counted nothing.
-BOOST_AUTO_TEST_CASE(a_foreign_value_in_one_key_counts_in_none) {
-  weir::test::redis_server server;
-  weir::test::redis_client client(server);
-  const weir::store s = weir::open_store(io.get_executor(), server.url() + "?timeout=50s");
-  const limiter a(s, "a", window(5), {.group = "g"});
-  const limiter b(s, "b", bucket(3), {.group = "g"});
-  for (const std::string foreign : {"hello", "1e3", "-7"}) {
-    client.must("SET", "weir:{g}:b:x:m", foreign);
-    const auto o = outcome_of([&](auto h) { weir::record_all(a.on("x"), b.on("x"), h); });
-    WEIR_TEST_ERROR(o.ec, error::wrong_type);
-    BOOST_TEST(fetch(a, "x").used == 0);
-  }
-}
-
-BOOST_AUTO_TEST_CASE(a_lost_script_is_loaded_again) {
-  weir::test::redis_server server;
-  weir::test::redis_client client(server);
-  const weir::store s = weir::open_store(io.get_executor(), server.url() + "?timeout=50s");
-  const limiter l(s, "l", weir::tiers{window(5), bucket(3)});
-  BOOST_TEST(record(l, "x").remaining == 2);
-  client.must("SCRIPT", "FLUSH");
-  BOOST_TEST(record(l, "x").remaining == 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

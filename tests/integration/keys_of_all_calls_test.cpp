@@ -1,49 +1,35 @@
 // What each kind of call leaves in Redis, and does there: every key has a TTL, no script goes
 // beyond the keys that it declares, and none searches the others. keys_test.cpp has the same of the
 // plain checks.
-#include <boost/asio/error.hpp>
-#include <boost/test/unit_test.hpp>
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "integration/monitored.hpp"
 #include "redis/script/scripts.hpp"
 #include "support/leases.hpp"
 #include "support/limiter_fixture.hpp"
 #include "support/shifted_clock.hpp"
-#include "weir/weir.hpp"
 
 namespace keys_of_all_calls_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::decision;
-using weir::limiter;
-using weir::test::cancellable_crowd;
-using weir::test::crowd;
-using weir::test::redis_client;
-using weir::test::redis_server;
+using namespace weir;
+using namespace weir::test;
 
-constexpr weir::limiter_options heeding{.cool_downs = true,
-                                        .sync_remaining_with = weir::vendor_count::requests};
+constexpr limiter_options heeding{.cool_downs = true,
+                                  .sync_remaining_with = vendor_count::requests};
 
 /// Ten at once, and then within a month those turns that the tests reserve.
-std::vector<weir::test::named_policy> policies_of_ten() {
-  auto all = weir::test::slow_policies(10);
+std::vector<named_policy> policies_of_ten() {
+  auto all = slow_policies(10);
   for (auto& [name, policy] : all) {
-    auto* window = std::get_if<weir::fixed_window>(&policy);
-    if (window && window->anchor == weir::anchor::epoch) window->window = 240h;
+    auto* window = std::get_if<fixed_window>(&policy);
+    if (window && window->anchor == anchor::epoch) window->window = 240h;
   }
   return all;
 }
 
-const weir::tiers three_tiers(weir::token_bucket{.capacity = 10, .refill = weir::per_day(1)},
-                              weir::fixed_window{.limit = 10, .window = 24h},
-                              weir::sliding_log{.limit = 10, .window = 24h});
+const weir::tiers three_tiers(token_bucket{.capacity = 10, .refill = per_day(1)},
+                              fixed_window{.limit = 10, .window = 24h},
+                              sliding_log{.limit = 10, .window = 24h});
 
-struct fixture : weir::test::server_fixture {
+struct fixture : server_fixture {
   using look = std::function<void(const std::string&)>;
 
   decision record(const limiter& l, std::string_view subject, std::int64_t cost) {
@@ -65,7 +51,7 @@ struct fixture : weir::test::server_fixture {
   }
   void cancel(cancellable_crowd& waiting, std::size_t i) {
     waiting.cancel(i);
-    weir::test::run_until(io, [&] { return waiting.c[i].times == 1; });
+    run_until(io, [&] { return waiting.c[i].times == 1; });
     BOOST_TEST((waiting.c[i].ec == asio::error::operation_aborted));
   }
 
@@ -116,11 +102,11 @@ struct fixture : weir::test::server_fixture {
 
   void hear_the_vendor(const limiter& l, const look& then) {
     record(l, "d", 1);
-    const std::vector<weir::header_field> left{{"X-RateLimit-Remaining", "4"}};
+    const std::vector<header_field> left{{"X-RateLimit-Remaining", "4"}};
     const decision lowered = answer([&](auto h) { l.on_response("d", 200, left, h); });
     BOOST_TEST(lowered.remaining == 4);
     then("on_response with what remains");
-    const std::vector<weir::header_field> pause{{"Retry-After", "60"}};
+    const std::vector<header_field> pause{{"Retry-After", "60"}};
     BOOST_TEST(answer([&](auto h) { l.on_response("d", 429, pause, h); }).cooling_down);
     then("on_response with a pause");
     BOOST_TEST(answer([&](auto h) { l.cool_down("e", 1h, h); }).cooling_down);
@@ -139,7 +125,7 @@ struct fixture : weir::test::server_fixture {
   void forget(const limiter& l) {
     crowd c;
     for (const char* subject : {"a", "b", "c", "d", "e"}) l.reset(subject, c.caller());
-    weir::test::run_until_complete(io, c);
+    run_until_complete(io, c);
   }
 
   void everything_of(const limiter& l, bool heeds, const look& then) {
@@ -148,45 +134,44 @@ struct fixture : weir::test::server_fixture {
     if (heeds) hear_the_vendor(l, then);
   }
 
-  void limiters_together(const weir::store& s, const look& then) {
-    const weir::limiter_options group{.group = "g"};
-    const limiter bucket(s, "bucket", weir::gcra{.rate = weir::per_day(1), .burst = 5}, group);
-    const limiter log(s, "log", weir::sliding_log{.limit = 5, .window = 24h}, group);
+  void limiters_together(const store& s, const look& then) {
+    const limiter_options group{.group = "g"};
+    const limiter bucket(s, "bucket", gcra{.rate = per_day(1), .burst = 5}, group);
+    const limiter log(s, "log", sliding_log{.limit = 5, .window = 24h}, group);
     const auto ask = [&](auto start) {
       return answer([&](auto h) { start(bucket.on("a", 2), log.on("b", 3), h); });
     };
-    BOOST_TEST(ask([](auto... args) { weir::record_all(args...); }).allowed);
+    BOOST_TEST(ask([](auto... args) { record_all(args...); }).allowed);
     then("record_all");
-    const auto looked = ask([](auto... args) { weir::fetch_all(args...); });
+    const auto looked = ask([](auto... args) { fetch_all(args...); });
     BOOST_TEST(!looked.allowed);
     cancellable_crowd waiting;
-    const weir::joint_acquire_options patiently{.max_wait = 31 * 24h};
+    const joint_acquire_options patiently{.max_wait = 31 * 24h};
     for (int i = 0; i < 2; ++i) {
-      weir::acquire_all(bucket.on("a", 2), log.on("b", 3), patiently, waiting.caller());
+      acquire_all(bucket.on("a", 2), log.on("b", 3), patiently, waiting.caller());
     }
-    const auto behind = ask([](auto... args) { weir::fetch_all(args...); });
+    const auto behind = ask([](auto... args) { fetch_all(args...); });
     BOOST_TEST((behind.retry_after > looked.retry_after));
     then("acquire_all");
     for (const std::size_t i : {0u, 1u}) {
       cancel(waiting, i);
-      ask([](auto... args) { weir::fetch_all(args...); });
+      ask([](auto... args) { fetch_all(args...); });
       then("acquire_all, cancelled");
     }
   }
 
-  void gates(const weir::store& s, const look& then) {
-    const weir::concurrency_limiter gate(s, "gate",
-                                         {.limit = 3, .lease_duration = 3s, .group = "g"});
-    const limiter log(s, "log", weir::sliding_log{.limit = 5, .window = 24h}, {.group = "g"});
-    std::vector<weir::lease> held;
-    held.push_back(weir::test::enter(io, gate, "a"));
+  void gates(const store& s, const look& then) {
+    const concurrency_limiter gate(s, "gate", {.limit = 3, .lease_duration = 3s, .group = "g"});
+    const limiter log(s, "log", sliding_log{.limit = 5, .window = 24h}, {.group = "g"});
+    std::vector<lease> held;
+    held.push_back(enter(io, gate, "a"));
     then("enter");
-    const weir::claim also = log.on("c");
-    gate.enter("a", also, {}, [&](weir::error_code ec, weir::lease l) {
+    const claim also = log.on("c");
+    gate.enter("a", also, {}, [&](error_code ec, lease l) {
       BOOST_TEST(!ec.failed(), ec.message());
       held.push_back(std::move(l));
     });
-    weir::test::run_until(io, [&] { return held.size() == 2; });
+    run_until(io, [&] { return held.size() == 2; });
     BOOST_TEST(held.back().allowed());
     then("enter together with a limiter");
     const auto lapses = [&] {
@@ -197,8 +182,8 @@ struct fixture : weir::test::server_fixture {
     const auto pause = [&] {
       asio::steady_timer timer(io, 5ms);
       bool over = false;
-      timer.async_wait([&](weir::error_code) { over = true; });
-      weir::test::run_until(io, [&] { return over; });
+      timer.async_wait([&](error_code) { over = true; });
+      run_until(io, [&] { return over; });
     };
     while (lapses() == first) pause();  // renewed, at a third of its length
     then("renew");
@@ -210,7 +195,7 @@ struct fixture : weir::test::server_fixture {
   }
 
   /// A renewal may come between the two readings: then they are taken again.
-  bool the_gate_outlasts_its_leases(const weir::concurrency_limiter& gate) {
+  bool the_gate_outlasts_its_leases(const concurrency_limiter& gate) {
     for (int i = 0; i < 3; ++i) {
       for (const std::string& key : keys()) {
         if (!key.ends_with(":c")) continue;
@@ -223,7 +208,7 @@ struct fixture : weir::test::server_fixture {
 
   void every_call() {
     const auto nothing = [](const std::string&) {};
-    const weir::store s = open();
+    const store s = open();
     for (const auto& [name, policy] : policies_of_ten()) {
       BOOST_TEST_CONTEXT(name) {
         const limiter plain(s, name, policy);
@@ -241,7 +226,7 @@ struct fixture : weir::test::server_fixture {
     forget(tiers);
   }
 
-  std::vector<std::string> keys() { return weir::test::keys_of(client); }
+  std::vector<std::string> keys() { return keys_of(client); }
 
   void every_key_has_a_ttl(const std::string& step) {
     BOOST_TEST_CONTEXT(step) {
@@ -275,12 +260,10 @@ struct fixture : weir::test::server_fixture {
   }
 };
 
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(keys_of_all_calls_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(no_call_leaves_a_key_for_ever_or_one_that_goes_too_early) {
-  const weir::store s = open();
+  const store s = open();
   const auto try_it = [&](const limiter& l, bool heeds) {
     client.must("FLUSHALL");
     everything_of(l, heeds, [&](const std::string& step) {
@@ -299,7 +282,7 @@ BOOST_AUTO_TEST_CASE(no_call_leaves_a_key_for_ever_or_one_that_goes_too_early) {
   const auto then = [&](const std::string& step) { every_key_has_a_ttl(step); };
   limiters_together(s, then);
   client.must("FLUSHALL");
-  const weir::concurrency_limiter gate(s, "gate", {.limit = 3, .lease_duration = 3s, .group = "g"});
+  const concurrency_limiter gate(s, "gate", {.limit = 3, .lease_duration = 3s, .group = "g"});
   gates(s, [&](const std::string& step) {
     every_key_has_a_ttl(step);
     BOOST_TEST(the_gate_outlasts_its_leases(gate), step << ": leases are forgotten too early");
@@ -311,7 +294,7 @@ BOOST_AUTO_TEST_CASE(scripts_touch_only_the_keys_they_declare_and_read_the_clock
   redis_client monitor(server);
   monitor.must("MONITOR");
   every_call();
-  const auto seen = weir::test::judge_scripts(monitor, client);
+  const auto seen = judge_scripts(monitor, client);
   BOOST_TEST(seen.calls > 500u);
   BOOST_TEST(seen.touches > seen.calls);
   std::size_t never = 0;
@@ -334,17 +317,17 @@ BOOST_AUTO_TEST_CASE(nothing_searches_the_key_space) {
 
 // A TTL that is rounded down to nothing would delete the key at once, and everybody would pass.
 BOOST_AUTO_TEST_CASE(a_window_below_a_millisecond_still_refuses) {
-  weir::test::shifted_clock clock;
+  shifted_clock clock;
   redis_server still({.environment = clock.environment()});
-  const auto s = weir::make_redis_store(io.get_executor(), weir::test::patient_options(still));
+  const auto s = make_redis_store(io.get_executor(), patient_options(still));
   redis_client asked(still);
-  const weir::test::named_policy policies[] = {
-      {"fixed_window", weir::fixed_window{.limit = 2, .window = 900us}},
-      {"fixed_window of 1 us", weir::fixed_window{.limit = 2, .window = 1us}},
-      {"sliding_log", weir::sliding_log{.limit = 2, .window = 900us}},
-      {"sliding_log of 1 us", weir::sliding_log{.limit = 2, .window = 1us}},
-      {"token_bucket", weir::token_bucket{.capacity = 2, .refill = {2, 900us}}},
-      {"leaky_bucket", weir::leaky_bucket{.capacity = 2, .leak = {2, 900us}}}};
+  const named_policy policies[] = {
+      {"fixed_window", fixed_window{.limit = 2, .window = 900us}},
+      {"fixed_window of 1 us", fixed_window{.limit = 2, .window = 1us}},
+      {"sliding_log", sliding_log{.limit = 2, .window = 900us}},
+      {"sliding_log of 1 us", sliding_log{.limit = 2, .window = 1us}},
+      {"token_bucket", token_bucket{.capacity = 2, .refill = {2, 900us}}},
+      {"leaky_bucket", leaky_bucket{.capacity = 2, .leak = {2, 900us}}}};
   // Late in a millisecond, and at its very beginning.
   for (const auto t0 : {1'790'000'000'123'999us, 1'790'000'000'124'000us}) {
     for (const auto& [name, policy] : policies) {
@@ -356,7 +339,7 @@ BOOST_AUTO_TEST_CASE(a_window_below_a_millisecond_still_refuses) {
         crowd c;
         l.record("a", {.cost = 2}, c.caller());
         l.record("a", {.cost = 1}, c.caller());
-        weir::test::run_until_complete(io, c);
+        run_until_complete(io, c);
         for (const auto& o : c) BOOST_TEST(!o.ec.failed(), o.ec.message());
         BOOST_TEST(c[0].d.allowed);
         BOOST_TEST(!c[1].d.allowed);

@@ -1,27 +1,13 @@
 // What stands in Redis: which keys, that each has a TTL, and that any subject finds its own.
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "integration/monitored.hpp"
 #include "redis/script/scripts.hpp"
 #include "support/run.hpp"
 #include "support/stores.hpp"
-#include "weir/weir.hpp"
 
 namespace keys_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::error;
-using weir::test::crowd;
-using weir::test::redis_client;
-using weir::test::redis_server;
-using weir::test::words_of;
-
+using namespace weir;
+using namespace weir::test;
 using namespace std::string_literals;
 
 std::vector<std::string> awkward_subjects() {
@@ -80,9 +66,7 @@ struct fixture {
   redis_client client{server()};
   fixture() { client.must("FLUSHALL"); }
 
-  weir::store open() {
-    return weir::make_redis_store(io.get_executor(), weir::test::patient_options(server()));
-  }
+  store open() { return make_redis_store(io.get_executor(), patient_options(server())); }
 };
 
 /// The one hash tag: from the first '{' to the next '}', and no other brace in the key.
@@ -95,24 +79,22 @@ std::string tag_of(const std::string& key) {
   return key.substr(open + 1, close - open - 1);
 }
 
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(keys_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(every_subject_has_a_count_of_its_own) {
   const auto subjects = awkward_subjects();
   for (const bool in_memory : {true, false}) {
     BOOST_TEST_CONTEXT((in_memory ? "memory" : "redis")) {
-      const auto s = in_memory ? weir::open_store(io.get_executor(), "memory://") : open();
-      const weir::limiter l(s, "r", weir::fixed_window{.limit = 1000, .window = 24h});
+      const auto s = in_memory ? open_store(io.get_executor(), "memory://") : open();
+      const limiter l(s, "r", fixed_window{.limit = 1000, .window = 24h});
       // The number of calls tells the subjects apart; one by one, and then all at once.
       crowd c;
       for (std::size_t i = 0; i < subjects.size(); ++i) {
         l.record(subjects[i], {.cost = static_cast<std::int64_t>(i + 1)}, c.caller());
       }
-      weir::test::run_until_complete(io, c);
+      run_until_complete(io, c);
       for (const std::string& subject : subjects) l.record(subject, c.caller());
-      weir::test::run_until_complete(io, c);
+      run_until_complete(io, c);
       for (std::size_t i = 0; i < subjects.size(); ++i) {
         BOOST_TEST_CONTEXT("subject " << i) {
           BOOST_TEST(!c[i].ec.failed());
@@ -120,21 +102,21 @@ BOOST_AUTO_TEST_CASE(every_subject_has_a_count_of_its_own) {
           BOOST_TEST(c[subjects.size() + i].d.used == static_cast<std::int64_t>(i + 2));
         }
       }
-      if (!in_memory) BOOST_TEST(weir::test::keys_of(client).size() == subjects.size());
+      if (!in_memory) BOOST_TEST(keys_of(client).size() == subjects.size());
     }
   }
 }
 
 BOOST_AUTO_TEST_CASE(reset_finds_the_same_key) {
-  const weir::limiter l(open(), "r", weir::fixed_window{.limit = 10, .window = 24h});
+  const limiter l(open(), "r", fixed_window{.limit = 10, .window = 24h});
   crowd c;
   const auto subjects = awkward_subjects();
   for (const std::string& subject : subjects) l.record(subject, c.caller());
-  weir::test::run_until_complete(io, c);
-  BOOST_TEST(weir::test::keys_of(client).size() == subjects.size());
+  run_until_complete(io, c);
+  BOOST_TEST(keys_of(client).size() == subjects.size());
   for (const std::string& subject : subjects) l.reset(subject, c.caller());
-  weir::test::run_until_complete(io, c);
-  BOOST_TEST(weir::test::keys_of(client).empty());
+  run_until_complete(io, c);
+  BOOST_TEST(keys_of(client).empty());
 }
 
 BOOST_AUTO_TEST_CASE(pairs_that_read_alike_do_not_collide) {
@@ -143,42 +125,41 @@ BOOST_AUTO_TEST_CASE(pairs_that_read_alike_do_not_collide) {
       {"a", ":b:c"},    {"a}", "{b"},  {"a", "}:{b"},  {"a", "b}:f"},  {"a", "b"},
       {"a%", "b"},      {"a%25", "b"}, {"a", "%b"},    {"a", "%25b"},  {"a", "{b}"},
       {"a", "%7Bb%7D"}, {"a{", "b}"},  {"a", "b:f"},   {"A", "b"},     {"a", "B"}};
-  const weir::policy window = weir::fixed_window{.limit = 100, .window = 24h};
-  const weir::policy log = weir::sliding_log{.limit = 100, .window = 24h};
+  const weir::policy window = fixed_window{.limit = 100, .window = 24h};
+  const weir::policy log = sliding_log{.limit = 100, .window = 24h};
   const auto s = open();
   crowd c;
   std::size_t expected = 0;
   for (const auto& [resource, subject] : pairs) {
     for (const weir::policy& p : {window, log}) {
-      weir::limiter(s, resource, p)
+      limiter(s, resource, p)
           .record(subject, {.cost = static_cast<std::int64_t>(++expected)}, c.caller());
     }
   }
-  weir::test::run_until_complete(io, c);
+  run_until_complete(io, c);
   for (std::size_t i = 0; i < c.size(); ++i) {
     BOOST_TEST(c[i].d.used == static_cast<std::int64_t>(i + 1));
   }
-  BOOST_TEST(weir::test::keys_of(client).size() == expected);
+  BOOST_TEST(keys_of(client).size() == expected);
 }
 
 BOOST_AUTO_TEST_CASE(a_key_has_exactly_one_hash_tag_and_it_is_its_own) {
-  auto options = weir::test::patient_options(server());
+  auto options = patient_options(server());
   for (const char* prefix : {"weir", "{app}", "%{", "}"}) {
     BOOST_TEST_CONTEXT("prefix " << prefix) {
       client.must("FLUSHALL");
       options.key_prefix = prefix;
-      const auto s = weir::make_redis_store(io.get_executor(), options);
+      const auto s = make_redis_store(io.get_executor(), options);
       const auto subjects = awkward_subjects();
       crowd c;
       for (const char* resource : {"r", "{r}", "}"}) {
-        const weir::limiter l(s, resource,
-                              weir::token_bucket{.capacity = 9, .refill = weir::per_day(1)});
+        const limiter l(s, resource, token_bucket{.capacity = 9, .refill = per_day(1)});
         for (const std::string& subject : subjects) l.record(subject, c.caller());
       }
-      weir::test::run_until_complete(io, c);
+      run_until_complete(io, c);
       BOOST_TEST(c.allowed() == c.size());
       std::set<std::string> tags;
-      for (const std::string& key : weir::test::keys_of(client)) tags.insert(tag_of(key));
+      for (const std::string& key : keys_of(client)) tags.insert(tag_of(key));
       BOOST_TEST(tags.size() == c.size());
     }
   }
@@ -191,59 +172,18 @@ BOOST_AUTO_TEST_CASE(words_of_monitor_lines_may_hold_quotes) {
   BOOST_TEST(words == expected, boost::test_tools::per_element());
 }
 
-// keys_of_all_calls_test.cpp looks at the other calls.
-BOOST_AUTO_TEST_CASE(scripts_touch_only_the_keys_they_declare) {
-  for (const auto& script : weir::redis::scripts()) client.must("SCRIPT", "LOAD", script.text);
-  const auto s = open();
-  redis_client monitor(server());
-  monitor.must("MONITOR");
-  crowd c;
-  for (const auto& [name, policy] : weir::test::slow_policies(2)) {
-    const weir::limiter l(s, name, policy);
-    for (int i = 0; i < 4; ++i) {
-      for (const char* subject : {"a", "b", "c"}) l.record(subject, c.caller());
-      l.fetch("d", c.caller());
-      weir::test::run_until_complete(io, c);
-    }
-  }
-  const auto seen = weir::test::judge_scripts(monitor, client);
-  BOOST_TEST(seen.calls >= 36u);
-  BOOST_TEST(seen.touches > seen.calls);
-}
-
-// Such commands take as long as there are keys, and hold up everybody.
-BOOST_AUTO_TEST_CASE(nothing_searches_the_key_space) {
-  redis_server own;
-  const auto s = weir::make_redis_store(io.get_executor(), weir::test::patient_options(own));
-  crowd c;
-  for (const auto& [name, policy] : weir::test::slow_policies(2)) {
-    const weir::limiter l(s, name, policy);
-    for (int i = 0; i < 3; ++i) l.record("a", c.caller());
-    l.fetch("a", c.caller());
-    l.reset("a", c.caller());
-  }
-  weir::test::run_until_complete(io, c);
-  const std::string used = redis_client(own).must("INFO", "commandstats").text;
-  BOOST_TEST(used.find("cmdstat_evalsha:") != std::string::npos);
-  BOOST_TEST(used.find("cmdstat_unlink:") != std::string::npos);
-  for (const std::string command :
-       {"keys", "scan", "randomkey", "dbsize", "sort", "flushdb", "flushall"}) {
-    BOOST_TEST(used.find("cmdstat_" + command + ":") == std::string::npos, command);
-  }
-}
-
 BOOST_AUTO_TEST_CASE(every_key_has_a_ttl) {
   const auto s = open();
-  for (const auto& [name, policy] : weir::test::slow_policies(3)) {
+  for (const auto& [name, policy] : slow_policies(3)) {
     BOOST_TEST_CONTEXT(name) {
       client.must("FLUSHALL");
-      const weir::limiter l(s, "r", policy);
+      const limiter l(s, "r", policy);
       for (int i = 0; i < 5; ++i) {  // the last two are refused
         crowd c;
         for (const char* subject : {"a", "b"}) l.record(subject, c.caller());
         l.fetch("never recorded", c.caller());
-        weir::test::run_until_complete(io, c);
-        const auto keys = weir::test::keys_of(client);
+        run_until_complete(io, c);
+        const auto keys = keys_of(client);
         BOOST_TEST(keys.size() == 2u);
         for (const std::string& key : keys) BOOST_TEST(client.must("PTTL", key).integer > 0);
       }
@@ -251,25 +191,16 @@ BOOST_AUTO_TEST_CASE(every_key_has_a_ttl) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_ttl_below_a_millisecond_is_rounded_up) {
-  const weir::limiter l(open(), "r", weir::fixed_window{.limit = 1, .window = 500us});
-  crowd c;
-  for (int i = 0; i < 200; ++i) l.record("s" + std::to_string(i), c.caller());
-  weir::test::run_until_complete(io, c);
-  BOOST_TEST(c.allowed() == 200u);  // and not an error of PEXPIRE or SET
-}
-
 BOOST_AUTO_TEST_CASE(database_and_prefix_of_the_url_are_used) {
   const auto url = server().url() + "/3?timeout=50s&prefix=shop&client_name=till";
-  const weir::limiter l(weir::open_store(io.get_executor(), url), "r",
-                        weir::fixed_window{.limit = 1, .window = 24h});
+  const limiter l(open_store(io.get_executor(), url), "r", fixed_window{.limit = 1, .window = 24h});
   crowd c;
   l.record("a", c.caller());
-  weir::test::run_until_complete(io, c);
-  BOOST_TEST(weir::test::keys_of(client).empty());
+  run_until_complete(io, c);
+  BOOST_TEST(keys_of(client).empty());
   BOOST_TEST(client.must("CLIENT", "LIST").text.find("name=till") != std::string::npos);
   client.must("SELECT", "3");
-  const auto keys = weir::test::keys_of(client);
+  const auto keys = keys_of(client);
   BOOST_TEST_REQUIRE(keys.size() == 1u);
   BOOST_TEST(keys[0] == "shop:{r:a}:f");
   client.must("SELECT", "0");
@@ -280,25 +211,25 @@ BOOST_AUTO_TEST_CASE(a_server_without_resp3_works) {
   for (const char* password : {"", "s3cret"}) {
     BOOST_TEST_CONTEXT("password '" << password << "'") {
       redis_server old({.password = password, .arguments = {"--rename-command", "HELLO", ""}});
-      auto options = weir::test::patient_options(old);
+      auto options = patient_options(old);
       options.database = 2;
-      const auto s = weir::make_redis_store(io.get_executor(), options);
+      const auto s = make_redis_store(io.get_executor(), options);
       redis_client old_client(old);
       old_client.must("SELECT", "2");
-      for (const auto& [name, policy] : weir::test::slow_policies(2)) {
+      for (const auto& [name, policy] : slow_policies(2)) {
         BOOST_TEST_CONTEXT(name) {
-          const weir::limiter l(s, name, policy);
+          const limiter l(s, name, policy);
           crowd c;
           for (int i = 0; i < 3; ++i) l.record("a", c.caller());
           l.fetch("a", c.caller());
-          weir::test::run_until_complete(io, c);
+          run_until_complete(io, c);
           BOOST_TEST(c[1].d.allowed);
           BOOST_TEST(!c[2].ec.failed());
           BOOST_TEST(!c[2].d.allowed);
           BOOST_TEST(c[3].d.used == 2);
         }
       }
-      BOOST_TEST(weir::test::keys_of(old_client).size() == 9u);
+      BOOST_TEST(keys_of(old_client).size() == 9u);
     }
   }
 }

@@ -1,25 +1,14 @@
 // Keys that a later version of weir has written: each call on them fails with an error of its own
 // and changes nothing, and the other keys of the same script call are counted.
-#include <boost/test/unit_test.hpp>
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "support/leases.hpp"
 #include "support/limiter_fixture.hpp"
-#include "weir/weir.hpp"
 
 namespace later_version_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::condition;
-using weir::error;
-using weir::limiter;
-using weir::test::crowd;
-using weir::test::outcome;
+using namespace weir;
+using namespace weir::test;
 
-struct fixture : weir::test::server_fixture {
+struct fixture : server_fixture {
   /// What docs/formats.md says of the keys of later versions: an odd number of bytes.
   static constexpr const char* later = "weir/2:a state that this version cannot read";
 
@@ -54,24 +43,21 @@ struct fixture : weir::test::server_fixture {
   }
 };
 
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(later_version_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(every_call_of_every_policy_fails_and_changes_nothing) {
-  const weir::store s = open();
-  for (const auto& [name, policy] : weir::test::slow_policies(9)) {
+  const store s = open();
+  for (const auto& [name, policy] : slow_policies(9)) {
     BOOST_TEST_CONTEXT(name) {
       client.must("FLUSHALL");
       const limiter l(s, "r", policy);
-      const limiter hears(
-          s, "r", policy,
-          {.cool_downs = true, .sync_remaining_with = weir::vendor_count::requests});
+      const limiter hears(s, "r", policy,
+                          {.cool_downs = true, .sync_remaining_with = vendor_count::requests});
       const auto said = answer([&](auto h) { l.record("a", h); });
-      const std::vector<weir::header_field> headers = {{"X-RateLimit-Limit", "9"},
-                                                       {"X-RateLimit-Remaining", "1"}};
+      const std::vector<header_field> headers = {{"X-RateLimit-Limit", "9"},
+                                                 {"X-RateLimit-Remaining", "1"}};
       crowd neighbours;
-      refuses(weir::test::keys_of(client).at(0),
+      refuses(keys_of(client).at(0),
               {[&](crowd& c) {
                  // They travel together.
                  for (const char* other : {"before", "after"}) {
@@ -93,26 +79,26 @@ BOOST_AUTO_TEST_CASE(every_call_of_every_policy_fails_and_changes_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(what_counts_refused_requests_fails_too) {
-  const weir::store s = open();
+  const store s = open();
   for (const weir::policy& p :
-       {weir::policy(weir::fixed_window{.limit = 9, .window = 24h, .count_refused = true}),
-        weir::policy(weir::sliding_window{.limit = 9, .window = 24h, .count_refused = true}),
-        weir::policy(weir::sliding_log{.limit = 9, .window = 24h, .count_refused = true})}) {
+       {weir::policy(fixed_window{.limit = 9, .window = 24h, .count_refused = true}),
+        weir::policy(sliding_window{.limit = 9, .window = 24h, .count_refused = true}),
+        weir::policy(sliding_log{.limit = 9, .window = 24h, .count_refused = true})}) {
     client.must("FLUSHALL");
     const limiter l(s, "r", p);
     answer([&](auto h) { l.record("a", h); });
-    refuses(weir::test::keys_of(client).at(0), {[&](crowd& c) { l.record("a", c.caller()); },
-                                                [&](crowd& c) { l.fetch("a", c.caller()); }});
+    refuses(keys_of(client).at(0), {[&](crowd& c) { l.record("a", c.caller()); },
+                                    [&](crowd& c) { l.fetch("a", c.caller()); }});
   }
 }
 
 BOOST_AUTO_TEST_CASE(one_such_key_stops_all_tiers_and_all_limiters_of_a_call) {
-  const weir::store s = open();
-  const weir::policy window = weir::fixed_window{9, 24h};
-  const limiter both(s, "both", weir::tiers(weir::sliding_log{9, 24h}, window));
+  const store s = open();
+  const weir::policy window = fixed_window{9, 24h};
+  const limiter both(s, "both", tiers(sliding_log{9, 24h}, window));
   const limiter one(s, "one", window, {.group = "g"}), two(s, "two", window, {.group = "g"});
   const auto said = answer([&](auto h) { both.record("a", h); });
-  answer([&](auto h) { weir::record_all(one.on("a"), two.on("a"), h); });
+  answer([&](auto h) { record_all(one.on("a"), two.on("a"), h); });
   const std::string first = dump("weir:{both:a}:l"), own = dump("weir:{g}:one:a:f");
   BOOST_TEST((!first.empty() && !own.empty()));
   refuses("weir:{both:a}:f1", {[&](crowd& c) { both.record("a", c.caller()); },
@@ -120,7 +106,7 @@ BOOST_AUTO_TEST_CASE(one_such_key_stops_all_tiers_and_all_limiters_of_a_call) {
                                [&](crowd& c) { both.acquire("a", {.max_wait = 1s}, c.caller()); },
                                [&](crowd& c) { both.refund("a", said, c.caller()); }});
   refuses("weir:{g}:two:a:f",
-          {[&](crowd& c) { weir::record_all(one.on("a"), two.on("a"), c.caller()); }});
+          {[&](crowd& c) { record_all(one.on("a"), two.on("a"), c.caller()); }});
   BOOST_TEST(dump("weir:{both:a}:l") == first);
   BOOST_TEST(dump("weir:{g}:one:a:f") == own);
   // Beside a foreign key, the reason that an upgrade takes away is told.
@@ -129,17 +115,17 @@ BOOST_AUTO_TEST_CASE(one_such_key_stops_all_tiers_and_all_limiters_of_a_call) {
 }
 
 BOOST_AUTO_TEST_CASE(cool_downs_and_gates_fail_too) {
-  const weir::store s = open();
-  const limiter l(s, "r", weir::fixed_window{9, 24h}, {.cool_downs = true});
+  const store s = open();
+  const limiter l(s, "r", fixed_window{9, 24h}, {.cool_downs = true});
   answer([&](auto h) { l.cool_down("a", 1h, h); });
   refuses("weir:{r:a}:h", {[&](crowd& c) { l.cool_down("a", 2h, c.caller()); },
                            [&](crowd& c) { l.record("a", c.caller()); },
                            [&](crowd& c) { l.fetch("a", c.caller()); }});
 
-  const weir::concurrency_limiter g(s, "gate", {.limit = 2, .lease_duration = 1h});
-  std::vector<weir::lease> held;
+  const concurrency_limiter g(s, "gate", {.limit = 2, .lease_duration = 1h});
+  std::vector<lease> held;
   const auto enter = [&](crowd& c) {
-    g.enter("a", [&held, told = c.caller()](weir::error_code ec, weir::lease got) mutable {
+    g.enter("a", [&held, told = c.caller()](error_code ec, lease got) mutable {
       held.push_back(std::move(got));
       told(ec);
     });
@@ -155,11 +141,11 @@ BOOST_AUTO_TEST_CASE(cool_downs_and_gates_fail_too) {
 // stays until it would have lapsed.
 BOOST_AUTO_TEST_CASE(a_gates_renewals_and_leaves_change_nothing_either) {
   const std::string key = "weir:{gate:a}:c";
-  const weir::store s = open();
-  const weir::concurrency_limiter brief(s, "gate", {.limit = 2, .lease_duration = 3s});
-  const weir::concurrency_limiter lasting(s, "gate", {.limit = 2, .lease_duration = 1h});
-  const weir::lease held = weir::test::enter(io, brief, "a");
-  weir::lease left = weir::test::enter(io, lasting, "a");
+  const store s = open();
+  const concurrency_limiter brief(s, "gate", {.limit = 2, .lease_duration = 3s});
+  const concurrency_limiter lasting(s, "gate", {.limit = 2, .lease_duration = 1h});
+  const lease held = weir::test::enter(io, brief, "a");
+  lease left = weir::test::enter(io, lasting, "a");
   BOOST_TEST((held.is_held() && left.is_held()));
   const auto members = [&] { return client.must("ZRANGE", key, 0, -1).children.size(); };
   const auto score_of_first = [&] {

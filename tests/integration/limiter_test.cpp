@@ -1,57 +1,40 @@
-// What record, fetch and reset answer for each policy, the same on every store; and the examples of
-// the articles.
-#include <algorithm>
-#include <boost/test/data/test_case.hpp>
-#include <boost/test/unit_test.hpp>
-#include <string>
-#include <vector>
-
+// What record, fetch and reset answer for each policy, the same on every store. model.differential
+// has the counts of windows and logs while time passes.
+#include "integration/each_store.hpp"
 #include "support/limiter_fixture.hpp"
-#include "weir/weir.hpp"
 
 namespace limiter_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-namespace data = boost::unit_test::data;
-using std::chrono::microseconds;
-using weir::decision;
-using weir::test::crowd;
-using weir::test::outcome;
+using namespace weir;
+using namespace weir::test;
 
-const auto stores = data::make({"memory", "tcp", "unix"});
-
-struct fixture : weir::test::limiter_fixture {
-  weir::limiter open(const std::string& store, const weir::policy& policy) {
-    return weir::limiter(weir::open_store(io.get_executor(), weir::test::empty_store_url(store)),
-                         "r", policy);
+struct fixture : limiter_fixture {
+  limiter open(const std::string& store, const weir::policy& policy) {
+    return limiter(open_store(io.get_executor(), empty_store_url(store)), "r", policy);
   }
-  decision record(const weir::limiter& l, std::int64_t cost = 1) {
+  decision record(const limiter& l, std::int64_t cost = 1) {
     return answer([&](auto handler) { l.record("s", {.cost = cost}, handler); });
   }
-  decision fetch(const weir::limiter& l, std::int64_t cost = 1) {
+  decision fetch(const limiter& l, std::int64_t cost = 1) {
     return answer([&](auto handler) { l.fetch("s", {.cost = cost}, handler); });
   }
-  void reset(const weir::limiter& l) {
+  void reset(const limiter& l) {
     answer([&](auto handler) { l.reset("s", handler); });
   }
   void sleep(microseconds how_long) {
     asio::steady_timer timer(io, how_long + 1ms);  // the two clocks may differ a little
     bool over = false;
-    timer.async_wait([&](weir::error_code) { over = true; });
-    weir::test::run_until(io, [&] { return over; });
+    timer.async_wait([&](error_code) { over = true; });
+    run_until(io, [&] { return over; });
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(limiter_suite, fixture)
 
 // Whatever the policy: `limit` calls pass, the next does not, nothing is changed by looking, and
 // reset forgets.
-BOOST_DATA_TEST_CASE_F(fixture, every_policy_allows_its_limit_and_no_more, stores, store) {
-  for (const auto& [name, policy] : weir::test::slow_policies(4)) {
+BOOST_DATA_TEST_CASE_F(fixture, every_policy_allows_its_limit_and_no_more, each_store, store) {
+  for (const auto& [name, policy] : slow_policies(4)) {
     BOOST_TEST_CONTEXT(name) {
       const auto l = open(store, policy);
       BOOST_TEST(l.resource() == "r");
@@ -69,7 +52,7 @@ BOOST_DATA_TEST_CASE_F(fixture, every_policy_allows_its_limit_and_no_more, store
           BOOST_TEST(d.retry_after.count() == 0);
           BOOST_TEST(d.reset_after.count() > 0);
           BOOST_TEST(d.tier == -1);
-          BOOST_TEST((d.source == weir::source::store));
+          BOOST_TEST((d.source == source::store));
         }
         const decision d = record(l);
         BOOST_TEST(!d.allowed);
@@ -85,8 +68,8 @@ BOOST_DATA_TEST_CASE_F(fixture, every_policy_allows_its_limit_and_no_more, store
   }
 }
 
-BOOST_DATA_TEST_CASE_F(fixture, a_weighted_cost_fits_or_consumes_nothing, stores, store) {
-  for (const auto& [name, policy] : weir::test::slow_policies(10)) {
+BOOST_DATA_TEST_CASE_F(fixture, a_weighted_cost_fits_or_consumes_nothing, each_store, store) {
+  for (const auto& [name, policy] : slow_policies(10)) {
     BOOST_TEST_CONTEXT(name) {
       const auto l = open(store, policy);
       reset(l);
@@ -99,8 +82,8 @@ BOOST_DATA_TEST_CASE_F(fixture, a_weighted_cost_fits_or_consumes_nothing, stores
   }
 }
 
-BOOST_DATA_TEST_CASE_F(fixture, fixed_window_ends_for_all_at_once, stores, store) {
-  const auto l = open(store, weir::fixed_window{.limit = 2, .window = 24h});
+BOOST_DATA_TEST_CASE_F(fixture, fixed_window_ends_for_all_at_once, each_store, store) {
+  const auto l = open(store, fixed_window{.limit = 2, .window = 24h});
   const decision first = record(l);
   BOOST_TEST((first.reset_after == 24h));
   record(l);
@@ -109,16 +92,15 @@ BOOST_DATA_TEST_CASE_F(fixture, fixed_window_ends_for_all_at_once, stores, store
   BOOST_TEST((third.decided_at + third.reset_after == first.decided_at + 24h));
 }
 
-BOOST_DATA_TEST_CASE_F(fixture, fixed_window_of_the_epoch_ends_at_a_multiple, stores, store) {
+BOOST_DATA_TEST_CASE_F(fixture, fixed_window_of_the_epoch_ends_at_a_multiple, each_store, store) {
   const auto l = open(
-      store,
-      weir::fixed_window{.limit = 2, .window = 24h, .anchor = weir::anchor::epoch, .offset = 7h});
+      store, fixed_window{.limit = 2, .window = 24h, .anchor = anchor::epoch, .offset = 7h});
   const decision d = record(l);
   BOOST_TEST(((d.decided_at + d.reset_after).time_since_epoch() % 24h == 7h));
 }
 
-BOOST_DATA_TEST_CASE_F(fixture, sliding_log_waits_for_the_oldest, stores, store) {
-  const auto l = open(store, weir::sliding_log{.limit = 3, .window = 24h});
+BOOST_DATA_TEST_CASE_F(fixture, sliding_log_waits_for_the_oldest, each_store, store) {
+  const auto l = open(store, sliding_log{.limit = 3, .window = 24h});
   const decision first = record(l);
   const decision second = record(l, 2);
   const decision one = fetch(l, 1);
@@ -128,9 +110,9 @@ BOOST_DATA_TEST_CASE_F(fixture, sliding_log_waits_for_the_oldest, stores, store)
   BOOST_TEST((two.decided_at + two.reset_after == second.decided_at + 24h));
 }
 
-BOOST_DATA_TEST_CASE_F(fixture, token_bucket_and_gcra_refill_at_their_rate, stores, store) {
-  const weir::policy both[] = {weir::token_bucket{.capacity = 3, .refill = weir::per_day(12)},
-                               weir::gcra{.rate = weir::per_day(12), .burst = 3}};
+BOOST_DATA_TEST_CASE_F(fixture, token_bucket_and_gcra_refill_at_their_rate, each_store, store) {
+  const weir::policy both[] = {token_bucket{.capacity = 3, .refill = per_day(12)},
+                               gcra{.rate = per_day(12), .burst = 3}};
   for (const weir::policy& policy : both) {
     const auto l = open(store, policy);
     reset(l);
@@ -142,8 +124,8 @@ BOOST_DATA_TEST_CASE_F(fixture, token_bucket_and_gcra_refill_at_their_rate, stor
   }
 }
 
-BOOST_DATA_TEST_CASE_F(fixture, leaky_bucket_tells_each_its_turn, stores, store) {
-  const auto l = open(store, weir::leaky_bucket{.capacity = 3, .leak = weir::per_day(24)});
+BOOST_DATA_TEST_CASE_F(fixture, leaky_bucket_tells_each_its_turn, each_store, store) {
+  const auto l = open(store, leaky_bucket{.capacity = 3, .leak = per_day(24)});
   const decision first = record(l);
   BOOST_TEST(first.delay.count() == 0);
   for (int i = 1; i < 3; ++i) {
@@ -152,27 +134,26 @@ BOOST_DATA_TEST_CASE_F(fixture, leaky_bucket_tells_each_its_turn, stores, store)
   }
 }
 
-BOOST_DATA_TEST_CASE_F(fixture, unlimited_counts_and_never_refuses, stores, store) {
-  const weir::policy policies[] = {
-      weir::fixed_window{.limit = weir::unlimited, .window = 24h},
-      weir::sliding_log{.limit = weir::unlimited, .window = 24h, .resolution = 1h},
-      weir::sliding_window{.limit = weir::unlimited, .window = 24h}};
+BOOST_DATA_TEST_CASE_F(fixture, unlimited_counts_and_never_refuses, each_store, store) {
+  const weir::policy policies[] = {fixed_window{.limit = unlimited, .window = 24h},
+                                   sliding_log{.limit = unlimited, .window = 24h, .resolution = 1h},
+                                   sliding_window{.limit = unlimited, .window = 24h}};
   for (const weir::policy& policy : policies) {
     const auto l = open(store, policy);
     for (int i = 1; i <= 20; ++i) {
       const decision d = record(l, 100);
       BOOST_TEST(d.allowed);
       BOOST_TEST(d.used == 100 * i);
-      BOOST_TEST(d.limit == weir::unlimited);
-      BOOST_TEST(d.remaining == weir::unlimited);
+      BOOST_TEST(d.limit == unlimited);
+      BOOST_TEST(d.remaining == unlimited);
     }
   }
 }
 
-BOOST_DATA_TEST_CASE_F(fixture, who_hammers_stays_out_if_refused_calls_count, stores, store) {
+BOOST_DATA_TEST_CASE_F(fixture, who_hammers_stays_out_if_refused_calls_count, each_store, store) {
   const weir::policy policies[] = {
-      weir::fixed_window{.limit = 3, .window = 24h, .count_refused = true},
-      weir::sliding_window{.limit = 3, .window = 24h, .count_refused = true}};
+      fixed_window{.limit = 3, .window = 24h, .count_refused = true},
+      sliding_window{.limit = 3, .window = 24h, .count_refused = true}};
   for (const weir::policy& policy : policies) {
     const auto l = open(store, policy);
     for (int i = 1; i <= 10; ++i) {
@@ -181,20 +162,20 @@ BOOST_DATA_TEST_CASE_F(fixture, who_hammers_stays_out_if_refused_calls_count, st
       BOOST_TEST(d.used == i);
     }
   }
-  const auto l = open(store, weir::sliding_log{.limit = 3, .window = 24h, .count_refused = true});
+  const auto l = open(store, sliding_log{.limit = 3, .window = 24h, .count_refused = true});
   decision last;
   for (int i = 1; i <= 10; ++i) BOOST_TEST((last = record(l)).allowed == (i <= 3));
   // The newest three alone keep it out now: no call gets in before the oldest of them has left.
   BOOST_TEST((last.retry_after > 23h));
 }
 
-BOOST_DATA_TEST_CASE_F(fixture, limiters_of_one_resource_and_kind_share_their_counts, stores,
+BOOST_DATA_TEST_CASE_F(fixture, limiters_of_one_resource_and_kind_share_their_counts, each_store,
                        store) {
-  const auto s = weir::open_store(io.get_executor(), weir::test::empty_store_url(store));
-  const weir::limiter one(s, "r", weir::fixed_window{.limit = 3, .window = 24h});
-  const weir::limiter two(s, "r", weir::fixed_window{.limit = 3, .window = 24h});
-  const weir::limiter other_kind(s, "r", weir::sliding_log{.limit = 3, .window = 24h});
-  const weir::limiter other_resource(s, "q", weir::fixed_window{.limit = 3, .window = 24h});
+  const auto s = open_store(io.get_executor(), empty_store_url(store));
+  const limiter one(s, "r", fixed_window{.limit = 3, .window = 24h});
+  const limiter two(s, "r", fixed_window{.limit = 3, .window = 24h});
+  const limiter other_kind(s, "r", sliding_log{.limit = 3, .window = 24h});
+  const limiter other_resource(s, "q", fixed_window{.limit = 3, .window = 24h});
   record(one);
   BOOST_TEST(record(two).used == 2);
   BOOST_TEST(record(other_kind).used == 1);
@@ -202,8 +183,8 @@ BOOST_DATA_TEST_CASE_F(fixture, limiters_of_one_resource_and_kind_share_their_co
 }
 
 // Calls made together are answered one by one in their order, as if each had been sent alone.
-BOOST_DATA_TEST_CASE_F(fixture, a_crowd_is_answered_in_order, stores, store) {
-  for (const auto& [name, policy] : weir::test::slow_policies(50)) {
+BOOST_DATA_TEST_CASE_F(fixture, a_crowd_is_answered_in_order, each_store, store) {
+  for (const auto& [name, policy] : slow_policies(50)) {
     BOOST_TEST_CONTEXT(name) {
       const auto l = open(store, policy);
       crowd c;
@@ -214,7 +195,7 @@ BOOST_DATA_TEST_CASE_F(fixture, a_crowd_is_answered_in_order, stores, store) {
         l.fetch("s", c.caller());
         l.record("t", c.caller());
       }
-      weir::test::run_until_complete(io, c);
+      run_until_complete(io, c);
       std::int64_t used = 0;
       for (std::size_t i = 0; i < 30; ++i) {
         const outcome* o = &c[1 + 4 * i];
@@ -231,89 +212,15 @@ BOOST_DATA_TEST_CASE_F(fixture, a_crowd_is_answered_in_order, stores, store) {
   }
 }
 
-// ---- The examples of the first article, with a shorter window. What is expected follows from the
-// clock's times in the answers, so a slow machine changes the numbers but not the outcome.
-
-BOOST_DATA_TEST_CASE_F(fixture, article_fixed_window, stores, store) {
-  constexpr microseconds size = 300ms;
-  const auto l = open(store, weir::fixed_window{.limit = 100, .window = size});
-  decision opened;
-  const auto expect = [&](const decision& d) {
-    const bool opens = opened.used == 0 || d.decided_at >= opened.decided_at + size;
-    if (opens) {
-      BOOST_TEST(d.used == 1);
-      opened = d;
-    } else {
-      BOOST_TEST(d.used == ++opened.used);
-    }
-  };
-  for (int i = 0; i < 3; ++i) expect(record(l));
-  sleep(size);
-  const auto before = opened.decided_at;
-  expect(record(l));
-  BOOST_TEST((opened.decided_at > before));  // after one size, a new window
-}
-
-BOOST_DATA_TEST_CASE_F(fixture, article_sliding_log, stores, store) {
-  constexpr microseconds size = 300ms;
-  const auto l = open(store, weir::sliding_log{.limit = 100, .window = size});
-  std::vector<weir::time_point> times;
-  const auto alive = [&](weir::time_point now) {
-    return std::count_if(times.begin(), times.end(), [&](auto t) { return now - t < size; });
-  };
-  for (int i = 0; i < 3; ++i) {
-    const decision d = record(l);
-    times.push_back(d.decided_at);
-    BOOST_TEST(d.used == alive(d.decided_at));
-    sleep(size * 3 / 10);
-  }
-  const decision look = fetch(l);
-  BOOST_TEST(look.used == alive(look.decided_at));
-  sleep(size * 6 / 10);
-  const decision last = record(l);
-  times.push_back(last.decided_at);
-  BOOST_TEST(last.used == alive(last.decided_at));
-  BOOST_TEST(last.used <= 2);  // the first two are older than one size
-}
-
-BOOST_DATA_TEST_CASE_F(fixture, article_sliding_window, stores, store) {
-  constexpr microseconds size = 300ms;
-  const auto l = open(store, weir::sliding_window{.limit = 100, .window = size});
-  std::vector<weir::time_point> times;
-  const auto formula = [&](weir::time_point now) {
-    const auto index = now.time_since_epoch() / size;
-    std::int64_t previous = 0, current = 0;
-    for (const auto t : times) {
-      if (t.time_since_epoch() / size == index) ++current;
-      if (t.time_since_epoch() / size == index - 1) ++previous;
-    }
-    const std::int64_t left = (size - now.time_since_epoch() % size).count();
-    return current + (previous * left + size.count() - 1) / size.count();
-  };
-  for (int i = 0; i < 5; ++i) {
-    const decision d = record(l);
-    times.push_back(d.decided_at);
-    BOOST_TEST(d.used == formula(d.decided_at));
-  }
-  const decision look = fetch(l);
-  BOOST_TEST(look.used == formula(look.decided_at));
-  sleep(size);
-  const decision last = record(l);
-  times.push_back(last.decided_at);
-  BOOST_TEST(last.used == formula(last.decided_at));
-  const decision again = fetch(l);
-  BOOST_TEST(again.used == formula(again.decided_at));
-}
-
 // Article 3: limit oneself before the vendor does. A caller that waits as long as it was told gets
 // through.
-BOOST_DATA_TEST_CASE_F(fixture, waiting_for_retry_after_is_enough, stores, store) {
-  const weir::policy policies[] = {weir::fixed_window{.limit = 2, .window = 60ms},
-                                   weir::sliding_log{.limit = 2, .window = 60ms},
-                                   weir::sliding_window{.limit = 2, .window = 60ms},
-                                   weir::token_bucket{.capacity = 2, .refill = weir::every(30ms)},
-                                   weir::gcra{.rate = weir::every(30ms), .burst = 2},
-                                   weir::leaky_bucket{.capacity = 2, .leak = weir::every(30ms)}};
+BOOST_DATA_TEST_CASE_F(fixture, waiting_for_retry_after_is_enough, each_store, store) {
+  const weir::policy policies[] = {fixed_window{.limit = 2, .window = 60ms},
+                                   sliding_log{.limit = 2, .window = 60ms},
+                                   sliding_window{.limit = 2, .window = 60ms},
+                                   token_bucket{.capacity = 2, .refill = every(30ms)},
+                                   gcra{.rate = every(30ms), .burst = 2},
+                                   leaky_bucket{.capacity = 2, .leak = every(30ms)}};
   for (std::size_t i = 0; i < std::size(policies); ++i) {
     BOOST_TEST_CONTEXT("policy " << i) {
       const auto l = open(store, policies[i]);

@@ -1,14 +1,8 @@
 // A store on a real memcached whose clients' clocks differ from each other, and from the server's.
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <string>
-
 #include "support/memcached_fixture.hpp"
-#include "weir/weir.hpp"
 
 namespace memcached_clocks_test {
 
-using namespace std::chrono_literals;
 using namespace weir;
 using namespace weir::test;
 

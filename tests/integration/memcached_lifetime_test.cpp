@@ -1,44 +1,16 @@
 // A Memcached store and its surroundings: many threads, the end of the context, of the store and of
 // its calls, in any order. The sanitizers look for what is used too late.
 #include <atomic>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/bind_executor.hpp>
-#include <boost/asio/cancellation_signal.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/strand.hpp>
-#include <boost/test/unit_test.hpp>
-#include <deque>
-#include <memory>
-#include <optional>
 #include <thread>
-#include <vector>
 
-#include "support/limiter_fixture.hpp"
-#include "support/memcached_server.hpp"
+#include "support/memcached_fixture.hpp"
 #include "support/random_source.hpp"
 #include "support/sanitized.hpp"
-#include "weir/weir.hpp"
 
 namespace memcached_lifetime_test {
 
-using namespace std::chrono_literals;
 using namespace weir;
 using namespace weir::test;
-
-namespace {
-
-struct fixture : limiter_fixture {
-  static memcached_server_process& server() {
-    static memcached_server_process one;
-    return one;
-  }
-  static memcached_options options() {
-    static int last = 0;
-    memcached_options o = server().patient_options();
-    o.key_prefix = "life" + std::to_string(++last);
-    return o;
-  }
-};
 
 /// Something that a handler owns.
 struct witness {
@@ -50,9 +22,7 @@ struct witness {
   std::atomic<int>* alive_;
 };
 
-}  // namespace
-
-BOOST_FIXTURE_TEST_SUITE(memcached_lifetime_suite, fixture)
+BOOST_FIXTURE_TEST_SUITE(memcached_lifetime_suite, memcached_fixture)
 
 BOOST_AUTO_TEST_CASE(threads_count_together_what_one_would) {
   asio::io_context many;
@@ -204,18 +174,6 @@ BOOST_AUTO_TEST_CASE(too_many_calls_are_overloaded) {
   run_until_complete(io, c);
   BOOST_TEST(c.allowed() == 10u);
   BOOST_TEST(c.failed(error::overloaded) == 20u);
-}
-
-// The failure policy decides what an error of this store becomes, as with the others.
-BOOST_AUTO_TEST_CASE(failure_policies_hold_for_its_errors) {
-  memcached_options o = server().patient_options();
-  const store s = make_memcached_store(io.get_executor(), o);
-  limiter l(s, "policy", fixed_window{.limit = 100, .window = 24h},
-            {.on_failure = on_failure::open});
-  server().ask("ms weir:{policy:a} 6 T100\r\n\x02later\r\n");
-  const decision d = answer([&](auto handler) { l.record("a", handler); });
-  BOOST_TEST(d.allowed);
-  BOOST_TEST((d.source == source::fallback));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

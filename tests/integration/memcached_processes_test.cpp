@@ -4,28 +4,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <boost/asio/io_context.hpp>
-#include <boost/test/unit_test.hpp>
-#include <map>
-#include <optional>
-#include <vector>
-
-#include "support/memcached_server.hpp"
 #include "support/run.hpp"
 #include "support/sanitized.hpp"
 #include "support/stores.hpp"
-#include "weir/weir.hpp"
 
 namespace memcached_processes_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::decision;
-using weir::error_code;
+using namespace weir;
+using namespace weir::test;
 
 constexpr std::size_t processes = 4;
-constexpr std::int64_t limit = weir::test::is_sanitized ? 100 : 500;
+constexpr std::int64_t limit = is_sanitized ? 100 : 500;
 constexpr int at_once = 5;  // calls in flight in each process
 constexpr std::int64_t leases = 7;
 
@@ -38,10 +27,10 @@ struct report {
 };
 constexpr std::int32_t of_leases = -1;
 
-std::vector<weir::test::named_policy> policies() {
-  auto all = weir::test::slow_policies(limit);
+std::vector<named_policy> policies() {
+  auto all = slow_policies(limit);
   all.push_back({"fixed_window that counts refused calls",
-                 weir::fixed_window{.limit = limit, .window = 24h, .count_refused = true}});
+                 fixed_window{.limit = limit, .window = 24h, .count_refused = true}});
   return all;
 }
 
@@ -49,23 +38,22 @@ std::vector<weir::test::named_policy> policies() {
 class child {
  public:
   child(std::uint16_t port, int go, int result) : go_(go), result_(result) {
-    weir::memcached_options o;
-    o.servers = {weir::memcached_server{.port = port}};
+    memcached_options o;
+    o.servers = {memcached_server{.port = port}};
     o.timeout = o.silence_timeout = 50s;
     o.breaker_failures = 0;
-    store_.emplace(weir::make_memcached_store(io_.get_executor(), o));
+    store_.emplace(make_memcached_store(io_.get_executor(), o));
   }
 
   void run() {
     std::int32_t number = 0;
     for (const auto& p : policies()) {
       wait_for_all();
-      saturate(weir::limiter(*store_, p.name, p.policy), number++);
+      saturate(limiter(*store_, p.name, p.policy), number++);
     }
     wait_for_all();
-    weir::limiter two(*store_, "tiers",
-                      weir::tiers(weir::gcra{weir::per_day(1), 2 * limit},
-                                  weir::fixed_window{.limit = limit, .window = 24h}));
+    limiter two(*store_, "tiers",
+                tiers(gcra{per_day(1), 2 * limit}, fixed_window{.limit = limit, .window = 24h}));
     saturate(two, number++);
     wait_for_all();
     take_leases();
@@ -77,7 +65,7 @@ class child {
     if (::read(go_, &byte, 1) != 1) ::_exit(4);
   }
 
-  void saturate(weir::limiter l, std::int32_t number) {
+  void saturate(limiter l, std::int32_t number) {
     report r{number, 0, 0, 0, 0};
     std::int64_t left = limit;  // each process alone would reach it
     int under_way = 0;
@@ -98,12 +86,12 @@ class child {
   }
 
   void take_leases() {
-    weir::concurrency_limiter gate(*store_, "gate", {.limit = leases, .lease_duration = 60s});
-    std::vector<weir::lease> held;
+    concurrency_limiter gate(*store_, "gate", {.limit = leases, .lease_duration = 60s});
+    std::vector<lease> held;
     report r{of_leases, 0, 0, 0, 0};
     for (std::int64_t i = 0; i < leases; ++i) {
       bool done = false;
-      gate.enter("hot", [&](error_code ec, weir::lease l) {
+      gate.enter("hot", [&](error_code ec, lease l) {
         ++(ec ? r.failed : l.decision().allowed ? r.allowed : r.refused);
         if (l.decision().allowed) held.push_back(std::move(l));
         done = true;
@@ -123,7 +111,7 @@ class child {
   boost::asio::io_context io_{1};
   const int go_;
   const int result_;
-  std::optional<weir::store> store_;
+  std::optional<store> store_;
 };
 
 /// Waits for the port. No destructor of the parent's, and no assertion.
@@ -191,10 +179,8 @@ struct fixture {
     return sum;
   }
 
-  weir::test::memcached_server_process server;
+  memcached_server_process server;
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(memcached_processes_suite, fixture)
 

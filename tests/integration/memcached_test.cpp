@@ -1,49 +1,14 @@
-// A store on a real memcached: every policy and every call, and what servers do: restart, evict,
-// flush, stop.
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/test/unit_test.hpp>
-#include <string>
-#include <vector>
-
+// A store on a real memcached: what differs from the other stores, and what servers do: restart,
+// evict, flush, stop. integration.limiter has every policy, model.memcached_trace every call.
+#include "support/leases.hpp"
 #include "support/memcached_fixture.hpp"
-#include "weir/weir.hpp"
 
 namespace memcached_test {
 
-using namespace std::chrono_literals;
 using namespace weir;
 using namespace weir::test;
 
 BOOST_FIXTURE_TEST_SUITE(memcached_suite, memcached_fixture)
-
-BOOST_AUTO_TEST_CASE(every_policy_allows_its_limit) {
-  const store s = open();
-  for (const named_policy& p : slow_policies(5)) {
-    BOOST_TEST_CONTEXT(p.name) {
-      limiter l(s, p.name, p.policy);
-      crowd c;
-      for (int i = 0; i < 12; ++i) l.record("together", c.caller());
-      run_until_complete(io, c);
-      BOOST_TEST(c.allowed() == 5u);
-      BOOST_TEST(c.refused() == 7u);
-      for (int i = 0; i < 7; ++i) BOOST_TEST(record(l, "one by one").allowed == (i < 5));
-      const decision seen = answer([&](auto handler) { l.fetch("one by one", handler); });
-      BOOST_TEST(!seen.allowed);
-      BOOST_TEST(seen.remaining == 0);
-      BOOST_TEST(seen.retry_after.count() > 0);
-    }
-  }
-}
-
-BOOST_AUTO_TEST_CASE(tiers_share_one_value) {
-  const store s = open();
-  limiter l(s, "r",
-            tiers(fixed_window{.limit = 3, .window = 24h}, token_bucket{20, per_second(10)}));
-  for (int i = 0; i < 3; ++i) BOOST_TEST(record(l, "a").allowed);
-  const decision d = record(l, "a");
-  BOOST_TEST(!d.allowed);
-  BOOST_TEST(d.tier == 0);
-}
 
 BOOST_AUTO_TEST_CASE(subjects_that_memcached_takes_for_no_key) {
   const store s = open();
@@ -59,35 +24,6 @@ BOOST_AUTO_TEST_CASE(subjects_that_memcached_takes_for_no_key) {
   for (const std::string& subject : subjects) {
     for (int i = 0; i < 3; ++i) BOOST_TEST(record(l, subject).allowed == (i < 2));
   }
-}
-
-BOOST_AUTO_TEST_CASE(reset_forgets) {
-  const store s = open();
-  limiter l(s, "r", fixed_window{.limit = 1, .window = 24h});
-  for (int i = 0; i < 2; ++i) {
-    BOOST_TEST(record(l, "a").allowed);
-    BOOST_TEST(!record(l, "a").allowed);
-    BOOST_TEST(!outcome_of([&](auto handler) { l.reset("a", handler); }).ec.failed());
-  }
-}
-
-BOOST_AUTO_TEST_CASE(refunds_and_settlements_are_done_once) {
-  const store s = open();
-  limiter l(s, "r", fixed_window{.limit = 10, .window = 24h});
-  const decision d = record(l, "a", 10);
-  const auto settle = [&](limiter& by, std::int64_t actual) {
-    return answer([&](auto handler) { by.settle("a", d, actual, handler); });
-  };
-  const decision first = settle(l, 4);
-  BOOST_TEST(first.allowed);
-  BOOST_TEST(first.used == 4);
-  // This process remembers it, so the server is only read; unit.memcached_value has the id that
-  // another process finds in the value.
-  BOOST_TEST(!settle(l, 0).allowed);
-  BOOST_TEST(record(l, "a", 6).allowed);
-  BOOST_TEST(!record(l, "a", 1).allowed);
-  const decision e = record(l, "b", 3);
-  BOOST_TEST(answer([&](auto handler) { l.refund("b", e, handler); }).used == 0);
 }
 
 BOOST_AUTO_TEST_CASE(acquire_waits_for_its_turn) {
@@ -122,38 +58,13 @@ BOOST_AUTO_TEST_CASE(a_cancelled_reservation_is_given_back) {
   poll_until([&] { return !is_reserved(); });
 }
 
-BOOST_AUTO_TEST_CASE(cool_downs_hold_a_subject_back) {
-  const store s = open();
-  limiter l(s, "r", fixed_window{.limit = 10, .window = 24h}, {.cool_downs = true});
-  answer([&](auto handler) { l.cool_down("a", 1h, handler); });
-  const decision d = record(l, "a");
-  BOOST_TEST(!d.allowed);
-  BOOST_TEST(d.cooling_down);
-  BOOST_TEST(record(l, "b").allowed);
-}
-
 BOOST_AUTO_TEST_CASE(leases_bound_what_is_in_flight) {
-  const store s = open();
-  concurrency_limiter gate(s, "gate", {.limit = 2, .lease_duration = 30s});
-  std::vector<lease> held;
-  const auto enter = [&] {
-    bool done = false;
-    lease got;
-    gate.enter("a", [&](error_code ec, lease l) {
-      BOOST_TEST(!ec.failed(), ec.message());
-      got = std::move(l);
-      done = true;
-    });
-    run_until(io, [&] { return done; });
-    return got;
-  };
-  for (int i = 0; i < 2; ++i) {
-    held.push_back(enter());
-    BOOST_TEST(held.back().is_held());
-  }
-  BOOST_TEST(!enter().is_held());
-  held.pop_back();
-  poll_until([&] { return enter().is_held(); });
+  const concurrency_limiter gate(open(), "gate", {.limit = 2, .lease_duration = 30s});
+  lease one = enter(io, gate, "a"), two = enter(io, gate, "a");
+  BOOST_TEST((one.is_held() && two.is_held()));
+  BOOST_TEST(!enter(io, gate, "a").is_held());
+  two.release();
+  poll_until([&] { return enter(io, gate, "a").is_held(); });
 }
 
 BOOST_AUTO_TEST_CASE(joint_calls_are_refused) {
@@ -161,7 +72,7 @@ BOOST_AUTO_TEST_CASE(joint_calls_are_refused) {
   limiter one(s, "one", fixed_window{.limit = 10, .window = 24h}, {.group = "g"});
   limiter two(s, "two", fixed_window{.limit = 10, .window = 24h}, {.group = "g"});
   const outcome o = outcome_of(
-      [&](auto handler) { weir::record_all(one.on("a"), two.on("b"), handler); });
+      [&](auto handler) { record_all(one.on("a"), two.on("b"), handler); });
   WEIR_TEST_ERROR(o.ec, error::joint_not_supported);
   BOOST_TEST((o.ec == condition::invalid_input));
   BOOST_TEST(record(one, "a").used == 1);
@@ -203,7 +114,7 @@ BOOST_AUTO_TEST_CASE(a_key_of_somebody_else_is_an_error) {
 }
 
 BOOST_AUTO_TEST_CASE(a_large_log_is_bounded) {
-  memcached_options o = server().patient_options();
+  memcached_options o = options();
   o.max_value_size = 1000;
   const store s = open(o);
   limiter l(s, "r", sliding_log{.limit = 100'000, .window = 24h});
@@ -218,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_large_log_is_bounded) {
 
 BOOST_AUTO_TEST_CASE(several_servers_share_the_keys) {
   memcached_server_process more[2];
-  memcached_options o = server().patient_options();
+  memcached_options o = options();
   for (const auto& m : more) o.servers.push_back({.port = m.port()});
   const store s = open(o);
   limiter l(s, "r", fixed_window{.limit = 2, .window = 24h});
@@ -318,14 +229,6 @@ BOOST_AUTO_TEST_CASE(a_server_that_stops_is_waited_for) {
   BOOST_TEST(record(l, "a").used == 3);
 }
 
-BOOST_AUTO_TEST_CASE(the_url_opens_it) {
-  const store s = open_store(io.get_executor(),
-                             "memcached://localhost:" + std::to_string(server().port()) +
-                                 "/?timeout=30s&prefix=" + new_prefix());
-  limiter l(s, "r", fixed_window{.limit = 1, .window = 24h});
-  BOOST_TEST(record(l, "a").allowed);
-}
-
 BOOST_AUTO_TEST_CASE(a_unix_socket) {
   auto at = memcached_server_process::on_unix_socket();
   const store s = open_store(io.get_executor(), at.url() + "?timeout=50s&prefix=socket");
@@ -346,7 +249,7 @@ BOOST_AUTO_TEST_CASE(a_unix_socket) {
 
 BOOST_AUTO_TEST_CASE(sockets_and_ports_share_the_keys) {
   auto at = memcached_server_process::on_unix_socket();
-  memcached_options o = server().patient_options();
+  memcached_options o = options();
   o.servers.push_back({.unix_path = at.socket_path()});
   const store s = open(std::move(o));
   limiter l(s, "r", fixed_window{.limit = 1, .window = 24h});

@@ -1,24 +1,14 @@
 // Servers that do not know a command, or whose ACL forbids it, one command after the other: every
 // call works, or its error names the command.
-#include <boost/test/unit_test.hpp>
-#include <string>
-#include <vector>
-
 #include "every_call.hpp"
 #include "redis/slot.hpp"
 #include "support/redis_cluster.hpp"
 #include "support/sentinel_group.hpp"
 
 namespace missing_commands_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::error;
-using weir::test::crowd;
-using weir::test::every_call;
-using weir::test::redis_client;
-using weir::test::redis_server;
+using namespace weir;
+using namespace weir::test;
 
 struct lacking {
   const char* command;
@@ -42,7 +32,7 @@ constexpr lacking table[] = {
 };
 
 /// Of all that the calls ended with: which failed, and whether each names the command.
-void judge(const std::vector<weir::error_code>& told, const lacking& l, error reason) {
+void judge(const std::vector<error_code>& told, const lacking& l, error reason) {
   const std::string named = l.named == nullptr ? l.command : l.named;
   std::size_t failed = 0;
   for (const auto& ec : told) {
@@ -50,12 +40,12 @@ void judge(const std::vector<weir::error_code>& told, const lacking& l, error re
     ++failed;
     WEIR_TEST_ERROR(ec, reason);
     BOOST_TEST(ec.what().find(named) != std::string::npos, ec.what());
-    BOOST_TEST((ec == weir::condition::not_counted));
+    BOOST_TEST((ec == condition::not_counted));
   }
   BOOST_TEST((failed == 0) == l.works, failed << " of " << told.size() << " calls failed");
 }
 
-weir::redis_options options_of_user(weir::redis_options o) {
+redis_options options_of_user(redis_options o) {
   o.username = "weir";
   o.password = "password";
   return o;
@@ -67,15 +57,13 @@ void set_user(redis_client& admin, const Less&... less) {
   admin.must("ACL", "SETUSER", "weir", "on", ">password", "~*", "&*", "+@all", less...);
 }
 
-std::vector<weir::error_code> record_once(asio::io_context& io, const weir::store& s,
-                                          std::string_view subject = "a") {
+std::vector<error_code> record_once(asio::io_context& io, const store& s,
+                                    std::string_view subject = "a") {
   crowd c;
-  weir::limiter(s, "r", weir::fixed_window{.limit = 5, .window = 24h}).record(subject, c.caller());
-  weir::test::run_until_complete(io, c);
+  limiter(s, "r", fixed_window{.limit = 5, .window = 24h}).record(subject, c.caller());
+  run_until_complete(io, c);
   return {c[0].ec};
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(missing_commands_suite)
 
@@ -86,9 +74,9 @@ BOOST_AUTO_TEST_CASE(each_command_renamed_works_or_is_named) {
       const std::string command = l.command;
       redis_server server({.arguments = {"--rename-command", command, command + ".x"}});
       redis_client admin(server);
-      auto options = weir::test::patient_options(server);
+      auto options = patient_options(server);
       options.database = 1;
-      const auto s = weir::make_redis_store(io.get_executor(), options);
+      const auto s = make_redis_store(io.get_executor(), options);
       judge(every_call{io, admin, 1, command}.make(s), l, error::command_missing);
     }
   }
@@ -103,9 +91,9 @@ BOOST_AUTO_TEST_CASE(each_command_forbidden_works_or_is_named) {
       // The ACL LOG names it.
       if (l.command == std::string("SELECT")) l.named = "ACL LOG";
       set_user(admin, "-" + std::string(l.command));
-      auto options = options_of_user(weir::test::patient_options(server));
+      auto options = options_of_user(patient_options(server));
       options.database = 1;
-      const auto s = weir::make_redis_store(io.get_executor(), options);
+      const auto s = make_redis_store(io.get_executor(), options);
       judge(every_call{io, admin, 1}.make(s), l, error::permission_denied);
     }
   }
@@ -116,16 +104,16 @@ BOOST_AUTO_TEST_CASE(without_the_command_script_each_text_goes_once) {
   asio::io_context io;
   redis_server server({.arguments = {"--rename-command", "SCRIPT", ""}});
   redis_client client(server);
-  const auto s = weir::make_redis_store(io.get_executor(), weir::test::patient_options(server));
+  const auto s = make_redis_store(io.get_executor(), patient_options(server));
   for (int i = 0; i < 5; ++i) {
     for (const auto& ec : record_once(io, s)) BOOST_TEST(!ec.failed(), ec.what());
   }
-  BOOST_TEST(weir::test::runs_of(client, "eval") == 1);
+  BOOST_TEST(runs_of(client, "eval") == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_cluster_without_a_command_works_or_names_it) {
   asio::io_context io;
-  weir::test::redis_cluster cluster(2, 0);
+  redis_cluster cluster(2, 0);
   redis_client first(cluster.node(0)), second(cluster.node(1));
   const std::uint16_t slot = weir::redis::slot_of_tag("r:a");
   const std::size_t from = cluster.owner_of(slot), to = 1 - from;
@@ -142,9 +130,9 @@ BOOST_AUTO_TEST_CASE(a_cluster_without_a_command_works_or_names_it) {
         node->must("SCRIPT", "FLUSH");
         set_user(*node, "-" + std::string(l.command));
       }
-      auto o = weir::parse_redis_url(cluster.url());
+      auto o = parse_redis_url(cluster.url());
       o.timeout = 50s;
-      const auto s = weir::make_redis_store(io.get_executor(), options_of_user(o));
+      const auto s = make_redis_store(io.get_executor(), options_of_user(o));
       auto told = record_once(io, s);
       told.push_back(record_once(io, s).front());  // by its name
       judge(told, l, error::permission_denied);
@@ -154,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_cluster_without_a_command_works_or_names_it) {
 
 BOOST_AUTO_TEST_CASE(sentinels_without_a_command_work_or_name_it) {
   asio::io_context io;
-  weir::test::sentinel_group group({.replicas = 1, .sentinels = 1});
+  sentinel_group group({.replicas = 1, .sentinels = 1});
   redis_client master(group.servers.front()), sentinel(group.sentinels.front());
   for (const lacking& l : {lacking{"hello", true},
                            {"client", true},
@@ -165,8 +153,7 @@ BOOST_AUTO_TEST_CASE(sentinels_without_a_command_work_or_name_it) {
       auto o = group.options();
       o.sentinel.username = "weir";
       o.sentinel.password = "password";
-      judge(record_once(io, weir::make_redis_store(io.get_executor(), o)), l,
-            error::permission_denied);
+      judge(record_once(io, make_redis_store(io.get_executor(), o)), l, error::permission_denied);
     }
   }
   for (const lacking& l : {lacking{"role", true}, {"script", true}, {"eval", false, "EVAL"}}) {
@@ -175,8 +162,7 @@ BOOST_AUTO_TEST_CASE(sentinels_without_a_command_work_or_name_it) {
       master.must("SCRIPT", "FLUSH");
       set_user(master, "-" + std::string(l.command));
       const auto o = options_of_user(group.options());
-      judge(record_once(io, weir::make_redis_store(io.get_executor(), o)), l,
-            error::permission_denied);
+      judge(record_once(io, make_redis_store(io.get_executor(), o)), l, error::permission_denied);
     }
   }
 }

@@ -1,11 +1,7 @@
 #pragma once
 
-#include <boost/test/unit_test.hpp>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "support/redis_client.hpp"
+#include "support/test.hpp"
 
 namespace weir::test {
 

@@ -1,18 +1,13 @@
 // A limiter object with other numbers, while callers of an older one wait (docs/policies.md,
 // "Reservations ahead"). Each older limiter has used up its limit, and one caller waits, for about
 // an hour.
-#include <boost/test/unit_test.hpp>
-
 #include "integration/acquire_queue_fixture.hpp"
 
 namespace newer_limiter_test {
-namespace {
 
+using namespace weir;
+using namespace weir::test;
 using namespace weir::test::waiting;
-using weir::decision;
-using weir::limiter;
-using weir::policy;
-using weir::test::outcome;
 
 struct newer_fixture : fixture {
   decision record(const limiter& l) {
@@ -38,7 +33,7 @@ struct newer_fixture : fixture {
       settle(newer);
       BOOST_TEST(waiting.c[0].times == 0);  // keeps its reservation
       waiting.cancel_all();
-      weir::test::run_until_complete(io, waiting.c);
+      run_until_complete(io, waiting.c);
       WEIR_TEST_ERROR(waiting.c[0].ec, aborted);
       settle(older);
       test(newer, false);
@@ -46,18 +41,15 @@ struct newer_fixture : fixture {
   }
 };
 
-constexpr weir::rate hourly = weir::per_hour(1);
-
-}  // namespace
+constexpr rate hourly = per_hour(1);
 
 BOOST_FIXTURE_TEST_SUITE(newer_limiter_suite, newer_fixture)
 
 BOOST_AUTO_TEST_CASE(a_raised_limit_of_a_window_or_log_helps_from_the_last_reservation_on) {
   const std::pair<policy, policy> plans[] = {
-      {weir::fixed_window{.limit = 1, .window = 1h}, weir::fixed_window{.limit = 10, .window = 1h}},
-      {weir::sliding_log{.limit = 1, .window = 1h}, weir::sliding_log{.limit = 10, .window = 1h}},
-      {weir::sliding_window{.limit = 1, .window = 1h},
-       weir::sliding_window{.limit = 10, .window = 1h}}};
+      {fixed_window{.limit = 1, .window = 1h}, fixed_window{.limit = 10, .window = 1h}},
+      {sliding_log{.limit = 1, .window = 1h}, sliding_log{.limit = 10, .window = 1h}},
+      {sliding_window{.limit = 1, .window = 1h}, sliding_window{.limit = 10, .window = 1h}}};
   for (const auto& [before, after] : plans) {
     beside_a_waiter(before, after, [&](const limiter& newer, bool is_waiting) {
       const decision d = record(newer);
@@ -75,9 +67,9 @@ BOOST_AUTO_TEST_CASE(a_raised_limit_of_a_window_or_log_helps_from_the_last_reser
 
 BOOST_AUTO_TEST_CASE(a_larger_bucket_lets_new_calls_pass_before_the_reservations) {
   const std::pair<policy, policy> plans[] = {
-      {weir::token_bucket{.capacity = 1, .refill = hourly},
-       weir::token_bucket{.capacity = 10, .refill = hourly}},
-      {weir::gcra{.rate = hourly, .burst = 1}, weir::gcra{.rate = hourly, .burst = 10}}};
+      {token_bucket{.capacity = 1, .refill = hourly},
+       token_bucket{.capacity = 10, .refill = hourly}},
+      {gcra{.rate = hourly, .burst = 1}, gcra{.rate = hourly, .burst = 10}}};
   for (const auto& [before, after] : plans) {
     beside_a_waiter(before, after, [&](const limiter& newer, bool is_waiting) {
       const decision d = record(newer);
@@ -92,8 +84,7 @@ BOOST_AUTO_TEST_CASE(a_larger_bucket_lets_new_calls_pass_before_the_reservations
 
 BOOST_AUTO_TEST_CASE(a_smaller_bucket_places_new_calls_behind_what_was_taken) {
   beside_a_waiter(
-      weir::token_bucket{.capacity = 2, .refill = hourly},
-      weir::token_bucket{.capacity = 1, .refill = hourly},
+      token_bucket{.capacity = 2, .refill = hourly}, token_bucket{.capacity = 1, .refill = hourly},
       [&](const limiter& newer, bool is_waiting) {
         const decision d = record(newer);
         BOOST_TEST(!d.allowed);
@@ -105,8 +96,8 @@ BOOST_AUTO_TEST_CASE(a_smaller_bucket_places_new_calls_behind_what_was_taken) {
 }
 
 BOOST_AUTO_TEST_CASE(a_faster_bucket_does_not_bring_the_reservations_nearer) {
-  beside_a_waiter(weir::token_bucket{.capacity = 1, .refill = hourly},
-                  weir::token_bucket{.capacity = 1, .refill = weir::per_second(1)},
+  beside_a_waiter(token_bucket{.capacity = 1, .refill = hourly},
+                  token_bucket{.capacity = 1, .refill = per_second(1)},
                   [&](const limiter& newer, bool is_waiting) {
                     const decision d = record(newer);
                     if (is_waiting) BOOST_TEST((!d.allowed && d.retry_after > 1h));
@@ -114,8 +105,8 @@ BOOST_AUTO_TEST_CASE(a_faster_bucket_does_not_bring_the_reservations_nearer) {
 }
 
 BOOST_AUTO_TEST_CASE(a_leaky_bucket_places_new_calls_behind_the_reservations) {
-  beside_a_waiter(weir::leaky_bucket{.capacity = 1, .leak = hourly},
-                  weir::leaky_bucket{.capacity = 10, .leak = hourly},
+  beside_a_waiter(leaky_bucket{.capacity = 1, .leak = hourly},
+                  leaky_bucket{.capacity = 10, .leak = hourly},
                   [&](const limiter& newer, bool is_waiting) {
                     const decision turn = look_for_turn(newer);
                     BOOST_TEST(!turn.allowed);

@@ -1,29 +1,18 @@
 // The options of a limiter that change how its checks travel, together on real servers: local_units
 // and subject_buckets. What passes is exactly the limit.
-#include <array>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/test/unit_test.hpp>
 #include <cstring>
-#include <string>
-#include <vector>
 
 #include "support/limiter_fixture.hpp"
-#include "support/memcached_server.hpp"
 #include "support/redis_cluster.hpp"
-#include "weir/weir.hpp"
 
 namespace options_together_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::decision;
-using weir::limiter;
-using weir::limiter_options;
-using weir::test::redis_client;
-using weir::test::asio::awaitable;
+using namespace weir;
+using namespace weir::test;
+using asio::awaitable;
 
 constexpr std::int64_t limit = 400;
-constexpr weir::fixed_window window{.limit = limit, .window = 24h};
+constexpr fixed_window window{.limit = limit, .window = 24h};
 constexpr std::array<const char*, 4> subjects{"a", "b", "c", "d"};
 
 /// The units in a fixed window's key; -1 if there is no such key.
@@ -39,7 +28,7 @@ struct tally {
   std::int64_t passed = 0, local = 0, beyond = 0;
 };
 
-struct fixture : weir::test::limiter_fixture {
+struct fixture : limiter_fixture {
   std::array<tally, subjects.size()> told;
 
   /// Checks one subject until its limit has passed and further checks are refused. A check may be
@@ -49,7 +38,7 @@ struct fixture : weir::test::limiter_fixture {
     while (t.beyond < 20) {
       const decision d = co_await l.record(subjects[subject]);
       if (d.allowed) ++t.passed;
-      if (d.source == weir::source::local_units) ++t.local;
+      if (d.source == source::local_units) ++t.local;
       if (!d.allowed && t.passed >= limit) ++t.beyond;
     }
   }
@@ -60,13 +49,13 @@ struct fixture : weir::test::limiter_fixture {
     for (const limiter& l : fleet) {
       for (std::size_t i = 0; i < 2 * subjects.size(); ++i) {
         ++running;
-        weir::test::asio::co_spawn(io, use_up(l, i % subjects.size()), [&](std::exception_ptr e) {
+        asio::co_spawn(io, use_up(l, i % subjects.size()), [&](std::exception_ptr e) {
           BOOST_TEST(!e);
           --running;
         });
       }
     }
-    weir::test::run_until(io, [&] { return running == 0; });
+    run_until(io, [&] { return running == 0; });
     for (const tally& t : told) BOOST_TEST(t.passed == limit);
   }
   std::int64_t local() const {
@@ -78,25 +67,23 @@ struct fixture : weir::test::limiter_fixture {
 
 constexpr std::int64_t most_local = static_cast<std::int64_t>(subjects.size()) * limit;
 
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(options_together_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(buckets_of_subjects_go_with_local_units) {
-  weir::test::redis_cluster cluster(2, 0);
-  weir::redis_options o = weir::parse_redis_url(cluster.url());
+  redis_cluster cluster(2, 0);
+  redis_options o = parse_redis_url(cluster.url());
   o.timeout = 50s;
   o.breaker_failures = 0;
   std::vector<limiter> fleet;
   for (int i = 0; i < 2; ++i) {
-    fleet.emplace_back(weir::make_redis_store(io.get_executor(), o), "r", window,
+    fleet.emplace_back(make_redis_store(io.get_executor(), o), "r", window,
                        limiter_options{.subject_buckets = 2, .local_units = 50});
   }
   use_up(fleet);
   std::size_t found = 0;
   for (std::size_t node = 0; node < 2; ++node) {
     redis_client client(cluster.node(node));
-    for (const std::string& key : weir::test::keys_of(client)) {
+    for (const std::string& key : keys_of(client)) {
       BOOST_TEST((key.find(":0/2}/") != key.npos || key.find(":1/2}/") != key.npos), key);
       BOOST_TEST(counted(client, key) == limit, key);
       ++found;
@@ -108,11 +95,11 @@ BOOST_AUTO_TEST_CASE(buckets_of_subjects_go_with_local_units) {
 
 // Buckets have no effect there: the keys are those of any limiter.
 BOOST_AUTO_TEST_CASE(local_units_work_on_memcached_with_or_without_buckets) {
-  const weir::test::memcached_server_process server;
+  const memcached_server_process server;
   for (const std::size_t buckets : {0, 2}) {
     const std::string resource = "r" + std::to_string(buckets);
     const auto open = [&] {
-      return weir::make_memcached_store(io.get_executor(), server.patient_options());
+      return make_memcached_store(io.get_executor(), server.patient_options());
     };
     std::vector<limiter> fleet;
     for (int i = 0; i < 2; ++i) {

@@ -2,29 +2,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/bind_executor.hpp>
-#include <boost/asio/cancellation_signal.hpp>
-#include <boost/asio/strand.hpp>
-#include <boost/asio/thread_pool.hpp>
-#include <boost/test/unit_test.hpp>
-#include <string>
-#include <vector>
 
 #include "support/run.hpp"
 #include "support/stores.hpp"
-#include "weir/weir.hpp"
 
 namespace races_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::error;
-using weir::test::named_policy;
-using weir::test::redis_server;
+using namespace weir;
+using namespace weir::test;
 
 constexpr int processes = 4;
 constexpr int coroutines = 64;
@@ -39,7 +25,7 @@ struct tally {
   std::int64_t errors = 0;
   std::int64_t used = 0;
 
-  void add(const weir::decision& d) {
+  void add(const decision& d) {
     if (d.allowed) {
       ++allowed;
       used += d.used;
@@ -63,7 +49,7 @@ void check(const tally& t, std::int64_t callers) {
   BOOST_TEST(t.used == limit * (limit + 1) / 2);
 }
 
-asio::awaitable<void> saturate(weir::limiter l, tally& t) {
+asio::awaitable<void> saturate(limiter l, tally& t) {
   for (int i = 0; i < calls_each; ++i) {
     try {
       t.add(co_await l.record("everyone's"));
@@ -74,13 +60,13 @@ asio::awaitable<void> saturate(weir::limiter l, tally& t) {
 }
 
 /// A child's whole life: no assertion, no destructor of the parent's.
-[[noreturn]] void child(const weir::redis_options& options, const weir::policy& policy, int go,
+[[noreturn]] void child(const redis_options& options, const weir::policy& policy, int go,
                         int result) {
   tally t;
   try {
     asio::io_context io(1);
-    auto store = weir::make_redis_store(io.get_executor(), options);
-    const weir::limiter l(store, "r", policy);
+    auto store = make_redis_store(io.get_executor(), options);
+    const limiter l(store, "r", policy);
     char start = 0;
     if (::read(go, &start, 1) != 0) ++t.errors;  // the parent closes it when all are there
     int running = coroutines;
@@ -90,7 +76,7 @@ asio::awaitable<void> saturate(weir::limiter l, tally& t) {
         if (--running == 0) store.close();
       });
     }
-    io.run_for(weir::test::watchdog);
+    io.run_for(watchdog);
     if (running != 0) ++t.errors;
   } catch (...) {
     ++t.errors;
@@ -98,7 +84,7 @@ asio::awaitable<void> saturate(weir::limiter l, tally& t) {
   ::_exit(::write(result, &t, sizeof(t)) == sizeof(t) ? 0 : 1);
 }
 
-tally run_processes(const weir::redis_options& options, const weir::policy& policy) {
+tally run_processes(const redis_options& options, const weir::policy& policy) {
   std::array<int, 2> go{}, result{};
   BOOST_TEST_REQUIRE(::pipe(go.data()) == 0);
   BOOST_TEST_REQUIRE(::pipe(result.data()) == 0);
@@ -131,17 +117,15 @@ tally run_processes(const weir::redis_options& options, const weir::policy& poli
   return total;
 }
 
-}  // namespace
-
 BOOST_AUTO_TEST_SUITE(races_suite)
 
 // First of all, while this process has no threads yet.
 BOOST_AUTO_TEST_CASE(four_processes_get_exactly_what_is_allowed) {
   redis_server server;
-  const auto options = weir::test::patient_options(server);
-  for (const auto& [name, policy] : weir::test::slow_policies(limit)) {
+  const auto options = patient_options(server);
+  for (const auto& [name, policy] : slow_policies(limit)) {
     BOOST_TEST_CONTEXT(name) {
-      weir::test::redis_client(server).must("FLUSHALL");
+      redis_client(server).must("FLUSHALL");
       check(run_processes(options, policy), processes * coroutines);
     }
   }
@@ -149,15 +133,15 @@ BOOST_AUTO_TEST_CASE(four_processes_get_exactly_what_is_allowed) {
 
 BOOST_AUTO_TEST_CASE(threads_get_exactly_what_is_allowed) {
   redis_server server;
-  const auto options = weir::test::patient_options(server);
+  const auto options = patient_options(server);
   for (const bool in_memory : {true, false}) {
-    for (const auto& [name, policy] : weir::test::slow_policies(limit)) {
+    for (const auto& [name, policy] : slow_policies(limit)) {
       BOOST_TEST_CONTEXT((in_memory ? "memory, " : "redis, ") << name) {
-        weir::test::redis_client(server).must("FLUSHALL");
+        redis_client(server).must("FLUSHALL");
         asio::thread_pool pool(4);
-        auto store = in_memory ? weir::make_memory_store(pool.get_executor())
-                               : weir::make_redis_store(pool.get_executor(), options);
-        const weir::limiter l(store, "r", policy);
+        auto store = in_memory ? make_memory_store(pool.get_executor())
+                               : make_redis_store(pool.get_executor(), options);
+        const limiter l(store, "r", policy);
         std::vector<tally> tallies(2 * coroutines);
         std::atomic<int> running{2 * coroutines};
         for (tally& t : tallies) {
@@ -182,8 +166,8 @@ BOOST_AUTO_TEST_CASE(calls_and_cancellations_from_everywhere) {
   redis_server server;
   asio::thread_pool network(2);
   asio::thread_pool callers(2);
-  auto store = weir::make_redis_store(network.get_executor(), weir::test::patient_options(server));
-  const weir::limiter l(store, "r", weir::fixed_window{.limit = 1'000'000, .window = 24h});
+  auto store = make_redis_store(network.get_executor(), patient_options(server));
+  const limiter l(store, "r", fixed_window{.limit = 1'000'000, .window = 24h});
 
   constexpr int count = 400;
   struct caller {
@@ -191,7 +175,7 @@ BOOST_AUTO_TEST_CASE(calls_and_cancellations_from_everywhere) {
     asio::strand<asio::thread_pool::executor_type> strand;
     asio::cancellation_signal signal;
     int answers = 0;
-    weir::error_code ec;
+    error_code ec;
     std::int64_t used = 0;
   };
   std::vector<std::unique_ptr<caller>> all;
@@ -200,7 +184,7 @@ BOOST_AUTO_TEST_CASE(calls_and_cancellations_from_everywhere) {
   for (int i = 0; i < count; ++i) {
     caller& c = *all[static_cast<std::size_t>(i)];
     asio::post(c.strand, [&, i] {
-      auto handler = [&](weir::error_code ec, weir::decision d) {
+      auto handler = [&](error_code ec, decision d) {
         ++c.answers;
         c.ec = ec;
         c.used = d.used;
@@ -233,15 +217,15 @@ BOOST_AUTO_TEST_CASE(every_call_completes_when_the_store_is_closed_under_load) {
   redis_server server;
   for (int round = 0; round < 5; ++round) {
     asio::thread_pool pool(3);
-    auto store = weir::make_redis_store(pool.get_executor(), weir::test::patient_options(server));
-    const weir::limiter l(store, "r", weir::fixed_window{.limit = 1'000'000, .window = 24h});
+    auto store = make_redis_store(pool.get_executor(), patient_options(server));
+    const limiter l(store, "r", fixed_window{.limit = 1'000'000, .window = 24h});
     std::atomic<int> answers{0};
     std::atomic<int> odd{0};
     constexpr int count = 3000;
     for (int t = 0; t < 3; ++t) {
       asio::post(pool, [&] {
         for (int i = 0; i < count / 3; ++i) {
-          l.record(std::to_string(i % 50), [&](weir::error_code ec, weir::decision) {
+          l.record(std::to_string(i % 50), [&](error_code ec, decision) {
             if (ec && ec != error::store_closed && ec != error::outcome_unknown) odd.fetch_add(1);
             // Once some have been answered, so that there is something in every stage.
             if (answers.fetch_add(1) == 100 * round) store.close();

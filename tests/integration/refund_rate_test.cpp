@@ -1,35 +1,26 @@
 // What callers give back in a real server is of use to others: an hour passes on the server's
 // clock.
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
 #include <queue>
-#include <utility>
 
 #include "support/run.hpp"
 #include "support/sanitized.hpp"
 #include "support/shifted_clock.hpp"
 #include "support/stores.hpp"
-#include "weir/weir.hpp"
 
 namespace refund_rate_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::decision;
-using weir::limiter;
-using weir::test::crowd;
+using namespace weir;
+using namespace weir::test;
 
 constexpr std::int64_t units_a_second = 10;
 // A full bucket lets more through at first.
-constexpr auto measured_from = 300s, measured_to = weir::test::is_sanitized ? 400s : 3900s;
+constexpr auto measured_from = 300s, measured_to = is_sanitized ? 400s : 3900s;
 
 struct fixture {
-  weir::test::shifted_clock clock;
-  weir::test::redis_server server{{.environment = clock.environment()}};
+  shifted_clock clock;
+  redis_server server{{.environment = clock.environment()}};
   asio::io_context io;
-  weir::store store = weir::make_redis_store(io.get_executor(),
-                                             weir::test::patient_options(server));
+  weir::store store = make_redis_store(io.get_executor(), patient_options(server));
 
   /// Twenty callers a second take four units each, and settle for one after five seconds.
   double use_of(const limiter& l) {
@@ -43,8 +34,8 @@ struct fixture {
         l.settle("a", due.front().second, 1, settled.caller());
       }
       for (int i = 0; i < 2; ++i) l.record("a", {.cost = 4}, asked.caller());
-      weir::test::run_until_complete(io, settled);
-      weir::test::run_until_complete(io, asked);
+      run_until_complete(io, settled);
+      run_until_complete(io, asked);
       BOOST_TEST_REQUIRE(settled.allowed() == settled.size());
       for (const auto& o : asked) {
         BOOST_TEST_REQUIRE(!o.ec.failed());
@@ -58,17 +49,13 @@ struct fixture {
   }
 };
 
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(refund_rate_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(a_bucket_lets_its_rate_of_settled_units_through) {
-  const weir::token_bucket bucket{.capacity = 60 * units_a_second,
-                                  .refill = weir::per_second(units_a_second)};
-  const weir::gcra fast{.rate = weir::per_second(10 * units_a_second),
-                        .burst = 10 * units_a_second};
+  const token_bucket bucket{.capacity = 60 * units_a_second, .refill = per_second(units_a_second)};
+  const gcra fast{.rate = per_second(10 * units_a_second), .burst = 10 * units_a_second};
   const limiter one(store, "one", bucket);
-  const limiter two(store, "two", weir::tiers(fast, bucket), {.group = "all"});
+  const limiter two(store, "two", tiers(fast, bucket), {.group = "all"});
   for (const auto& [name, l] : {std::pair("bucket", one), std::pair("tiers in a group", two)}) {
     const double used = use_of(l);
     BOOST_TEST_MESSAGE(name << ": " << used << " units a second of " << units_a_second);

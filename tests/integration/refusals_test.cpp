@@ -1,24 +1,12 @@
 // The store, the queue of acquire, the deny cache, failure policies and gates make refusals. The
 // fields of each are those that fetch() tells at that moment.
-#include <boost/test/unit_test.hpp>
-#include <string>
-#include <vector>
-
 #include "support/leases.hpp"
 #include "support/limiter_fixture.hpp"
-#include "weir/weir.hpp"
 
 namespace refusals_test {
-namespace {
 
-using namespace std::chrono_literals;
-using std::chrono::microseconds;
-using weir::decision;
-using weir::error;
-using weir::limiter;
-using weir::limiter_options;
-using weir::test::crowd;
-using weir::test::named_policy;
+using namespace weir;
+using namespace weir::test;
 
 constexpr std::int64_t limit = 3;
 constexpr microseconds max_jitter = 1s;
@@ -40,8 +28,8 @@ std::vector<named_policy> policies() {
 }
 
 /// When the refusal ends, and when nothing is in use, by the store's clock.
-weir::time_point end_of(const decision& d) { return d.decided_at + d.retry_after; }
-weir::time_point idle_of(const decision& d) { return d.decided_at + d.reset_after; }
+time_point end_of(const decision& d) { return d.decided_at + d.retry_after; }
+time_point idle_of(const decision& d) { return d.decided_at + d.reset_after; }
 
 /// Compares all fields but retry_after and source with what fetch() told before and after.
 void is_as_told(const decision& d, const decision& before, const decision& after) {
@@ -68,9 +56,9 @@ void ends_as_told(const decision& d, const decision& told, microseconds sooner =
   BOOST_TEST((difference >= -jitter && difference <= jitter), difference.count() << " us too late");
 }
 
-struct fixture : weir::test::server_fixture {
+struct fixture : server_fixture {
   fixture() {
-    memory_clock = [] { return weir::time_point(1'000'000s); };
+    memory_clock = [] { return time_point(1'000'000s); };
   }
 
   decision record(const limiter& l) {
@@ -100,8 +88,6 @@ struct fixture : weir::test::server_fixture {
 const limiter_options cooled{.group = "g", .cool_downs = true, .max_cool_down = 24h * 31};
 constexpr std::chrono::hours pause{24 * 30}, max_wait{24 * 29};
 
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(refusals_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(of_a_record_and_of_the_deny_cache) {
@@ -109,7 +95,7 @@ BOOST_AUTO_TEST_CASE(of_a_record_and_of_the_deny_cache) {
     const decision before = fetch(l);
     const decision first = record(l), again = record(l);
     const decision after = fetch(l);
-    BOOST_TEST((first.source == weir::source::store && again.source == weir::source::deny_cache));
+    BOOST_TEST((first.source == source::store && again.source == source::deny_cache));
     for (const decision& d : {first, again}) {
       is_as_told(d, before, after);
       ends_as_told(d, after);
@@ -125,7 +111,7 @@ BOOST_AUTO_TEST_CASE(of_the_deny_cache_in_a_cool_down) {
     const decision before = fetch(l);
     const decision first = record(l), again = record(l);
     const decision after = fetch(l);
-    BOOST_TEST((first.source == weir::source::store && again.source == weir::source::deny_cache));
+    BOOST_TEST((first.source == source::store && again.source == source::deny_cache));
     for (const decision& d : {first, again}) {
       is_as_told(d, before, after);
       ends_as_told(d, after);
@@ -139,11 +125,11 @@ BOOST_AUTO_TEST_CASE(of_an_acquire_and_an_acquire_all_with_a_short_max_wait) {
     for (const microseconds wait : {0us, 20us, microseconds(1h)}) {
       const decision before = fetch(l);
       const decision one = answer([&](auto h) { l.acquire("a", {.max_wait = wait}, h); });
-      const weir::joint_acquire_options options{.max_wait = wait};
-      const decision all = answer([&](auto h) { weir::acquire_all(l.on("a"), options, h); });
+      const joint_acquire_options options{.max_wait = wait};
+      const decision all = answer([&](auto h) { acquire_all(l.on("a"), options, h); });
       const decision after = fetch(l);
       for (const decision& d : {one, all}) {
-        BOOST_TEST((d.source == weir::source::store));
+        BOOST_TEST((d.source == source::store));
         is_as_told(d, before, after);
         if (l.resource() != "leaky_bucket") ends_as_told(d, after, wait);
       }
@@ -168,7 +154,7 @@ BOOST_AUTO_TEST_CASE(of_waiters_whose_max_wait_a_cool_down_outlasts) {
     BOOST_TEST((after.cooling_down && after.used == limit));
     for (int i = 0; i < 3; ++i) {
       BOOST_TEST(!c[i].ec.failed());
-      BOOST_TEST((c[i].d.source == weir::source::store));
+      BOOST_TEST((c[i].d.source == source::store));
       is_as_told(c[i].d, before, after);
       ends_as_told(c[i].d, after, max_wait - 24h * i);
     }
@@ -199,14 +185,13 @@ BOOST_AUTO_TEST_CASE(of_callers_of_acquire_all_whose_max_wait_a_cool_down_outlas
         const limiter l(store, named.name, named.policy, cooled);
         const limiter beside(store, std::string(named.name) + "2", named.policy, cooled);
         const auto fetch_both = [&] {
-          return answer([&](auto h) { weir::fetch_all(l.on("a"), beside.on("a"), h); });
+          return answer([&](auto h) { fetch_all(l.on("a"), beside.on("a"), h); });
         };
         use_up(l);
         use_up(beside);
         crowd c;
         for (int i = 0; i < 2; ++i) {
-          weir::acquire_all(l.on("a"), beside.on("a"), {.max_wait = max_wait - 24h * i},
-                            c.caller());
+          acquire_all(l.on("a"), beside.on("a"), {.max_wait = max_wait - 24h * i}, c.caller());
           fetch_both();
         }
         run_ready();
@@ -228,45 +213,45 @@ BOOST_AUTO_TEST_CASE(of_callers_of_acquire_all_whose_max_wait_a_cool_down_outlas
 
 // The failure policy decides, because nobody listens.
 BOOST_AUTO_TEST_CASE(of_failure_policies) {
-  weir::redis_options nowhere{.port = 1, .timeout = 20ms, .breaker_failures = 1};
+  redis_options nowhere{.port = 1, .timeout = 20ms, .breaker_failures = 1};
   nowhere.breaker_pause = 24h;  // every further call fails at once
-  const weir::store store = weir::make_redis_store(io.get_executor(), nowhere);
-  for (const auto by : {weir::on_failure::fallback, weir::on_failure::closed}) {
+  const weir::store store = make_redis_store(io.get_executor(), nowhere);
+  for (const auto by : {on_failure::fallback, on_failure::closed}) {
     for (const named_policy& named : policies()) {
       BOOST_TEST_CONTEXT(named.name << ", " << static_cast<int>(by)) {
         const limiter l(store, named.name, named.policy, {.on_failure = by, .process_count = 1});
-        if (by == weir::on_failure::fallback) use_up(l);
+        if (by == on_failure::fallback) use_up(l);
         const decision before = fetch(l);
         const decision recorded = record(l);
         const decision acquired = answer([&](auto h) { l.acquire("a", {.max_wait = 0s}, h); });
-        const decision joint = answer([&](auto h) { weir::record_all(l.on("a"), h); });
+        const decision joint = answer([&](auto h) { record_all(l.on("a"), h); });
         const decision after = fetch(l);
         for (decision d : {recorded, acquired, joint}) {
-          BOOST_TEST((d.source == weir::source::fallback));
+          BOOST_TEST((d.source == source::fallback));
           BOOST_TEST((d.failure == error::connection_refused || d.failure == error::circuit_open));
           d.failure = after.failure;
-          if (by == weir::on_failure::fallback) {
+          if (by == on_failure::fallback) {
             is_as_told(d, before, after);
           } else {
             BOOST_TEST((d.limit == limit && d.used == 0 && d.remaining == 0));
             BOOST_TEST((d.retry_after == 1s && d.reset_after == 0s));
           }
         }
-        if (by == weir::on_failure::fallback) ends_as_told(recorded, after);
+        if (by == on_failure::fallback) ends_as_told(recorded, after);
       }
     }
   }
 }
 
 BOOST_AUTO_TEST_CASE(of_a_full_queue_there_are_none_but_errors_without_an_answer) {
-  with_each({.max_waiting = 1, .overflow = weir::on_overflow::drop_lowest_priority},
+  with_each({.max_waiting = 1, .overflow = on_overflow::drop_lowest_priority},
             [&](const limiter& l) {
               crowd c;
               for (int i = 0; i < 2; ++i) {
                 l.acquire("a", {.max_wait = max_wait, .priority = i}, c.caller());
                 fetch(l);
               }
-              weir::test::run_until(io, [&] { return c.answered() == 1; });
+              run_until(io, [&] { return c.answered() == 1; });
               WEIR_TEST_ERROR(c[0].ec, error::overloaded);
               BOOST_TEST((c[0].d == decision{}));
               answer([&](auto h) { l.reset("a", h); });
@@ -275,20 +260,20 @@ BOOST_AUTO_TEST_CASE(of_a_full_queue_there_are_none_but_errors_without_an_answer
 
 BOOST_AUTO_TEST_CASE(of_a_gate_alone_and_with_a_claim) {
   on_both([&](const weir::store& store) {
-    const weir::concurrency_limiter gate(store, "gate", {.limit = 1, .group = "g"});
+    const concurrency_limiter gate(store, "gate", {.limit = 1, .group = "g"});
     const limiter l(store, "r", weir::fixed_window{.limit = 5, .window = 1h}, {.group = "g"});
-    const weir::lease held = weir::test::enter(io, gate, "a");
+    const lease held = enter(io, gate, "a");
     BOOST_TEST(held.allowed());
     const auto fetch_gate = [&] { return answer([&](auto h) { gate.fetch("a", h); }); };
     const decision before = fetch_gate();
-    const weir::lease alone = weir::test::enter(io, gate, "a");
+    const lease alone = enter(io, gate, "a");
     decision joint;
     bool done = false;
-    gate.enter("a", l.on("a"), [&](weir::error_code, const weir::lease& got) {
+    gate.enter("a", l.on("a"), [&](error_code, const lease& got) {
       joint = got.decision();
       done = true;
     });
-    weir::test::run_until(io, [&] { return done; });
+    run_until(io, [&] { return done; });
     const decision after = fetch_gate();
     is_as_told(alone.decision(), before, after);
     ends_as_told(alone.decision(), after);

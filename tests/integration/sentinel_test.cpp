@@ -1,28 +1,17 @@
 // A store on a master that Sentinels name, with real servers: found, killed, hung, moved.
-#include <boost/test/unit_test.hpp>
-#include <string>
-
 #include "support/limiter_fixture.hpp"
 #include "support/sentinel_group.hpp"
-#include "weir/weir.hpp"
 
 namespace sentinel_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::decision;
-using weir::error;
-using weir::limiter;
-using weir::redis_options;
-using weir::test::crowd;
-using weir::test::outcome;
-using weir::test::sentinel_group;
+using namespace weir;
+using namespace weir::test;
 
-constexpr weir::fixed_window many_a_day{.limit = 1'000'000, .window = 24h};
+constexpr fixed_window many_a_day{.limit = 1'000'000, .window = 24h};
 
-struct fixture : weir::test::limiter_fixture {
+struct fixture : limiter_fixture {
   limiter on(const redis_options& o) {
-    return limiter(weir::make_redis_store(io.get_executor(), o), "r", many_a_day);
+    return limiter(make_redis_store(io.get_executor(), o), "r", many_a_day);
   }
   decision record(const limiter& l) {
     return answer([&](auto caller) { l.record("a", caller); });
@@ -35,13 +24,13 @@ struct fixture : weir::test::limiter_fixture {
     }
     void again() {
       ++busy;
-      l_.record("a", [this](weir::error_code ec, decision d) {
+      l_.record("a", [this](error_code ec, decision d) {
         --busy;
         if (!ec) {
           ++counted;
           last_used = d.used;
         } else {
-          ++(ec == weir::condition::may_have_counted ? uncertain : failed);
+          ++(ec == condition::may_have_counted ? uncertain : failed);
         }
         if (!stopping) again();
       });
@@ -53,14 +42,14 @@ struct fixture : weir::test::limiter_fixture {
   };
   void run_for_more(const load& l, std::int64_t answers) {
     const auto target = l.counted + answers;
-    weir::test::run_until(io, [&] { return l.counted >= target; });
+    run_until(io, [&] { return l.counted >= target; });
   }
   void stop(load& l) {
     l.stopping = true;
-    weir::test::run_until(io, [&] { return l.busy == 0; });
+    run_until(io, [&] { return l.busy == 0; });
   }
   /// What the server has counted.
-  std::int64_t used_at(weir::test::redis_server& s, const redis_options& o) {
+  std::int64_t used_at(redis_server& s, const redis_options& o) {
     redis_options direct = o;
     direct.sentinel = {};
     direct.port = static_cast<std::uint16_t>(s.port());
@@ -68,8 +57,6 @@ struct fixture : weir::test::limiter_fixture {
     return answer([&](auto caller) { l.fetch("a", caller); }).used;
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(sentinel_suite, fixture)
 
@@ -90,7 +77,7 @@ BOOST_AUTO_TEST_CASE(it_finds_the_master_whichever_sentinel_runs_with_passwords_
   const outcome refused = outcome_of([&](auto caller) { other.record("a", caller); });
   BOOST_TEST((refused.ec == error::authentication_failed || refused.ec == error::timed_out ||
               refused.ec == error::host_unreachable || refused.ec == error::connection_refused));
-  BOOST_TEST((refused.ec == weir::condition::not_counted));
+  BOOST_TEST((refused.ec == condition::not_counted));
 }
 
 BOOST_AUTO_TEST_CASE(a_name_that_no_sentinel_knows_is_told_at_the_deadline) {
@@ -107,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_killed_master_is_replaced_and_then_is_a_replica) {
   const redis_options o = group.options();
   load callers(on(o), 20);
   run_for_more(callers, 200);
-  weir::test::redis_server& old = group.master();
+  redis_server& old = group.master();
   old.kill();
   const auto before = callers.counted;
   group.wait_for_failover_from(old);
@@ -121,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_killed_master_is_replaced_and_then_is_a_replica) {
   sentinel_group::wait_for_replica(old);
   run_for_more(callers, 200);
   stop(callers);
-  weir::test::redis_server& master = group.master();
+  redis_server& master = group.master();
   BOOST_TEST(&master != &old);
   // The new master may lack what was not replicated; nothing was counted twice.
   const std::int64_t used = used_at(master, o);
@@ -136,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_hung_master_is_replaced_and_followed_no_more) {
   const redis_options o = group.options();
   load callers(on(o), 20);
   run_for_more(callers, 200);
-  weir::test::redis_server& old = group.master();
+  redis_server& old = group.master();
   old.pause();
   group.wait_for_failover_from(old);
   run_for_more(callers, 200);
@@ -154,12 +141,12 @@ BOOST_AUTO_TEST_CASE(a_planned_failover_leaves_no_call_uncertain) {
   const redis_options o = group.options();
   load callers(on(o), 20);
   run_for_more(callers, 200);
-  weir::test::redis_server& old = group.master();
+  redis_server& old = group.master();
   // On a busy machine, a Sentinel may hear too seldom from the replicas to choose one just now.
-  weir::test::redis_client sentinel(group.sentinels[0]);
-  weir::test::wait_until(
+  redis_client sentinel(group.sentinels[0]);
+  wait_until(
       [&] {
-        const weir::test::reply r = sentinel.call("SENTINEL", "FAILOVER", "mymaster");
+        const reply r = sentinel.call("SENTINEL", "FAILOVER", "mymaster");
         BOOST_TEST_REQUIRE((!r.is_error() || r.text.starts_with("NOGOODSLAVE")), r.text);
         return !r.is_error();
       },
@@ -176,12 +163,12 @@ BOOST_AUTO_TEST_CASE(a_planned_failover_leaves_no_call_uncertain) {
 // Nothing is announced then, and the old master stays one: the store counted there for ever.
 BOOST_AUTO_TEST_CASE(a_master_that_sentinels_were_told_to_replace_is_left) {
   sentinel_group group({.replicas = 0, .sentinels = 1});
-  weir::test::redis_server other;
+  redis_server other;
   redis_options o = group.options();
   o.ping_interval = 50ms;
   const limiter l = on(o);
   BOOST_TEST(record(l).used == 1);
-  weir::test::redis_client sentinel(group.sentinels[0]);
+  redis_client sentinel(group.sentinels[0]);
   sentinel.must("SENTINEL", "REMOVE", "mymaster");
   sentinel.must("SENTINEL", "MONITOR", "mymaster", "127.0.0.1", std::to_string(other.port()), "1");
   poll_until([&] { return record(l).used == 1; });
@@ -194,7 +181,7 @@ BOOST_AUTO_TEST_CASE(closing_ends_the_connection_to_the_sentinel_too) {
     const limiter l = on(group.options());
     record(l);
   }
-  weir::test::run_out(io);
+  run_out(io);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

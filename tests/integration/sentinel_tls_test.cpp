@@ -1,31 +1,19 @@
 // TLS and passwords everywhere: a master and its replica, and Sentinels with an authority and a
 // password of their own.
-#include <boost/test/unit_test.hpp>
 #include <fstream>
-#include <string>
 
 #include "support/limiter_fixture.hpp"
 #include "support/sentinel_group.hpp"
 #include "support/tls_certificates.hpp"
-#include "weir/weir.hpp"
 
 namespace sentinel_tls_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::decision;
-using weir::error;
-using weir::limiter;
-using weir::redis_options;
-using weir::test::certificate_authority;
-using weir::test::outcome;
-using weir::test::redis_client;
-using weir::test::redis_server;
-using weir::test::sentinel_group;
+using namespace weir;
+using namespace weir::test;
 
 const std::string here = "IP:127.0.0.1";
 
-struct fixture : weir::test::limiter_fixture {
+struct fixture : limiter_fixture {
   certificate_authority of_servers, of_sentinels;
   /// Both authorities in one file.
   const std::string both = of_servers.directory() + "/both.pem";
@@ -60,18 +48,18 @@ struct fixture : weir::test::limiter_fixture {
     return "rediss-sentinel://:p1@" + hosts +
            "/mymaster?sentinel_password=p2&timeout=20s&tls_ca_file=" + both;
   }
-  static limiter on(weir::store s) {
-    return limiter(std::move(s), "r", weir::fixed_window{.limit = 1'000, .window = 24h});
+  static limiter on(store s) {
+    return limiter(std::move(s), "r", fixed_window{.limit = 1'000, .window = 24h});
   }
-  limiter on(const redis_options& o) { return on(weir::make_redis_store(io.get_executor(), o)); }
+  limiter on(const redis_options& o) { return on(make_redis_store(io.get_executor(), o)); }
   outcome record(const limiter& l) {
     return outcome_of([&](auto caller) { l.record("a", caller); });
   }
   /// Why no Sentinel could be asked. A call gets it at its deadline, if an attempt ended before.
-  weir::error_code trouble(redis_options o) {
+  error_code trouble(redis_options o) {
     o.timeout = 300ms;
     const limiter l = on(o);
-    weir::error_code ec = error::timed_out;
+    error_code ec = error::timed_out;
     for (int i = 0; ec == error::timed_out && i < 100; ++i) ec = record(l).ec;
     return ec;
   }
@@ -88,12 +76,10 @@ struct fixture : weir::test::limiter_fixture {
   }
 };
 
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(sentinel_tls_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(a_failover_is_followed_and_each_certificate_is_checked) {
-  const limiter by_url = on(weir::open_store(io.get_executor(), url()));
+  const limiter by_url = on(open_store(io.get_executor(), url()));
   const limiter by_options = on(options());
   BOOST_TEST(used_after(by_url) == 1);
   BOOST_TEST(used_after(by_options) == 2);

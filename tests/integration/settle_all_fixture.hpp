@@ -1,12 +1,9 @@
 #pragma once
 
 // Decisions of two limiters of one group, and what settles them.
-#include <boost/test/unit_test.hpp>
-#include <string>
-#include <vector>
 
 #include "support/limiter_fixture.hpp"
-#include "weir/weir.hpp"
+#include "support/test.hpp"
 
 namespace weir::test {
 

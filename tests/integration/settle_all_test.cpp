@@ -1,28 +1,11 @@
 // settle_all() and refund_all(), in memory and in a real server.
-#include <array>
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
-#include <boost/test/unit_test.hpp>
-#include <span>
-
 #include "settle_all_fixture.hpp"
 #include "support/leases.hpp"
 
 namespace settle_all_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::claim;
-using weir::decision;
-using weir::error;
-using weir::limiter;
-using weir::test::crowd;
-using weir::test::settle_all_fixture;
-using weir::test::together;
-
-}  // namespace
+using namespace weir;
+using namespace weir::test;
 
 BOOST_FIXTURE_TEST_SUITE(settle_all_suite, settle_all_fixture)
 
@@ -76,10 +59,10 @@ BOOST_AUTO_TEST_CASE(of_many_who_settle_several_limiters_at_once_one_does) {
     const decision d = record(requests.on("a", 5), tokens.on("a", 500));
     crowd c;
     for (int i = 0; i < 50; ++i) {
-      weir::settle_all(d, requests.on("a", 4), tokens.on("a", 600), c.caller());
-      weir::refund_all(d, requests.on("a"), tokens.on("a"), c.caller());
+      settle_all(d, requests.on("a", 4), tokens.on("a", 600), c.caller());
+      refund_all(d, requests.on("a"), tokens.on("a"), c.caller());
     }
-    weir::test::run_until_complete(io, c);
+    run_until_complete(io, c);
     BOOST_TEST(c.allowed() == 1u);
     BOOST_TEST(c.refused() == 99u);
     BOOST_TEST(used(requests) == 4);
@@ -89,9 +72,8 @@ BOOST_AUTO_TEST_CASE(of_many_who_settle_several_limiters_at_once_one_does) {
 
 BOOST_AUTO_TEST_CASE(one_marker_in_the_slot_of_the_group_remembers_it) {
   const weir::store store = open(false);
-  const limiter requests(store, "requests", weir::fixed_window{.limit = 10, .window = 1h},
-                         together);
-  const limiter tokens(store, "tokens", weir::token_bucket{1000, weir::per_hour(1000)}, together);
+  const limiter requests(store, "requests", fixed_window{.limit = 10, .window = 1h}, together);
+  const limiter tokens(store, "tokens", token_bucket{1000, per_hour(1000)}, together);
   const decision d = record(requests.on("a"), tokens.on("a", 500));
   BOOST_TEST(settle(d, requests.on("a"), tokens.on("a", 100)).allowed);
   BOOST_TEST_REQUIRE(markers().size() == 1u);
@@ -121,13 +103,12 @@ BOOST_AUTO_TEST_CASE(all_is_given_back_whatever_the_claims_cost) {
 
 BOOST_AUTO_TEST_CASE(a_reservation_of_several_limiters_can_be_settled) {
   on_both([&](const weir::store& store) {
-    const limiter requests(store, "requests",
-                           weir::token_bucket{.capacity = 10, .refill = {10, 1s}}, together);
-    const limiter tokens(store, "tokens", weir::sliding_log{.limit = 1000, .window = 24h},
-                         together);
+    const limiter requests(store, "requests", token_bucket{.capacity = 10, .refill = {10, 1s}},
+                           together);
+    const limiter tokens(store, "tokens", sliding_log{.limit = 1000, .window = 24h}, together);
     record(requests.on("a", 10), tokens.on("a"));
     const decision d = answer(
-        [&](auto caller) { weir::acquire_all(requests.on("a", 10), tokens.on("a", 500), caller); });
+        [&](auto caller) { acquire_all(requests.on("a", 10), tokens.on("a", 500), caller); });
     BOOST_TEST((d.delay > 0us));
     BOOST_TEST(settle(d, requests.on("a", 10), tokens.on("a", 20)).allowed);
     BOOST_TEST(used(tokens) == 21);
@@ -138,15 +119,13 @@ BOOST_AUTO_TEST_CASE(a_reservation_of_several_limiters_can_be_settled) {
 // The turn goes back by itself: settled as well, it would go back twice.
 BOOST_AUTO_TEST_CASE(a_cancelled_reservation_of_several_limiters_leaves_nothing_to_settle) {
   on_both([&](const weir::store& store) {
-    const limiter requests(store, "requests", weir::sliding_log{.limit = 10, .window = 24h},
-                           together);
-    const limiter tokens(store, "tokens", weir::token_bucket{1000, weir::per_day(1000)}, together);
+    const limiter requests(store, "requests", sliding_log{.limit = 10, .window = 24h}, together);
+    const limiter tokens(store, "tokens", token_bucket{1000, per_day(1000)}, together);
     record(requests.on("b", 1), tokens.on("a", 700));
     asio::cancellation_signal stop;
     crowd c;
-    weir::acquire_all(requests.on("a", 3), tokens.on("a", 500),
-                      weir::joint_acquire_options{.max_wait = 24h},
-                      asio::bind_cancellation_slot(stop.slot(), c.caller()));
+    acquire_all(requests.on("a", 3), tokens.on("a", 500), joint_acquire_options{.max_wait = 24h},
+                asio::bind_cancellation_slot(stop.slot(), c.caller()));
     // Until its turn has come, nothing else passes.
     const auto until = [&](bool is_reserved) {
       const auto holds = [&] {
@@ -157,7 +136,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_reservation_of_several_limiters_leaves_nothing_
     };
     until(true);
     stop.emit(asio::cancellation_type::terminal);
-    weir::test::run_until_complete(io, c);
+    run_until_complete(io, c);
     BOOST_TEST((c[0].ec == asio::error::operation_aborted));
     until(false);
     BOOST_TEST(record(requests.on("a", 3), tokens.on("a", 100)).allowed);
@@ -170,11 +149,11 @@ BOOST_AUTO_TEST_CASE(a_cancelled_reservation_of_several_limiters_leaves_nothing_
 
 BOOST_AUTO_TEST_CASE(limiters_with_tiers_and_cool_downs_are_settled_together) {
   on_both([&](const weir::store& store) {
-    const limiter requests(store, "requests",
-                           weir::tiers(weir::gcra{.rate = weir::per_day(1), .burst = 20},
-                                       weir::fixed_window{.limit = 10, .window = 24h}),
-                           {.group = "model", .cool_downs = true});
-    const limiter tokens(store, "tokens", weir::token_bucket{1000, weir::per_day(1)},
+    const limiter requests(
+        store, "requests",
+        tiers(gcra{.rate = per_day(1), .burst = 20}, fixed_window{.limit = 10, .window = 24h}),
+        {.group = "model", .cool_downs = true});
+    const limiter tokens(store, "tokens", token_bucket{1000, per_day(1)},
                          {.group = "model", .cool_downs = true});
     const decision d = record(requests.on("a", 4), tokens.on("a", 400));
     BOOST_TEST(settle(d, requests.on("a", 1), tokens.on("a", 990)).remaining == 9);
@@ -187,13 +166,12 @@ BOOST_AUTO_TEST_CASE(limiters_with_tiers_and_cool_downs_are_settled_together) {
 // Nothing of it could be given back, and no document said so.
 BOOST_AUTO_TEST_CASE(what_an_enter_has_counted_can_be_settled) {
   on_both([&](const weir::store& store) {
-    const weir::concurrency_limiter gate(store, "gate", {.limit = 100, .group = "model"});
+    const concurrency_limiter gate(store, "gate", {.limit = 100, .group = "model"});
     with_each_in(store, [&](const limiter& requests, const limiter& tokens) {
       const std::array claims{requests.on("a"), tokens.on("a", 100)};
-      const weir::lease first = weir::test::enter_with(io, gate, "a", claims);
-      const weir::lease both = weir::test::enter_with(io, gate, "a", claims);
-      const weir::lease one = weir::test::enter_with(io, gate, "a",
-                                                     std::array{tokens.on("a", 400)});
+      const lease first = enter_with(io, gate, "a", claims);
+      const lease both = enter_with(io, gate, "a", claims);
+      const lease one = enter_with(io, gate, "a", std::array{tokens.on("a", 400)});
       BOOST_TEST_REQUIRE((first && both && one));
       BOOST_TEST(used(tokens) == 600);
       BOOST_TEST(settle(both.decision(), requests.on("a", 3), tokens.on("a", 50)).allowed);
@@ -207,7 +185,7 @@ BOOST_AUTO_TEST_CASE(what_an_enter_has_counted_can_be_settled) {
       BOOST_TEST((both.is_held() && one.is_held()));
       BOOST_TEST((ask_to_settle(one.decision(), requests.on("a"), tokens.on("a")).ec ==
                   error::cannot_settle));
-      const weir::lease plain = weir::test::enter(io, gate, "a");
+      const lease plain = enter(io, gate, "a");
       BOOST_TEST(plain.decision().receipt.id == 0u);
     });
   });
@@ -215,39 +193,38 @@ BOOST_AUTO_TEST_CASE(what_an_enter_has_counted_can_be_settled) {
 
 BOOST_AUTO_TEST_CASE(a_single_claim_is_the_limiters_own_settle) {
   on_both([&](const weir::store& store) {
-    const limiter l(store, "r", weir::token_bucket{10, weir::per_day(1)});
-    decision d = answer([&](auto caller) { weir::record_all(l.on("a", 4), caller); });
+    const limiter l(store, "r", token_bucket{10, per_day(1)});
+    decision d = answer([&](auto caller) { record_all(l.on("a", 4), caller); });
     BOOST_TEST(answer([&](auto caller) { l.settle("a", d, 1, caller); }).remaining == 9);
-    BOOST_TEST(!answer([&](auto caller) { weir::refund_all(d, l.on("a"), caller); }).allowed);
+    BOOST_TEST(!answer([&](auto caller) { refund_all(d, l.on("a"), caller); }).allowed);
     d = answer([&](auto caller) { l.record("a", {.cost = 4}, caller); });
-    BOOST_TEST(answer([&](auto caller) { weir::settle_all(d, l.on("a", 2), caller); }).remaining ==
-               7);
+    BOOST_TEST(answer([&](auto caller) { settle_all(d, l.on("a", 2), caller); }).remaining == 7);
     BOOST_TEST(!answer([&](auto caller) { l.refund("a", d, caller); }).allowed);
   });
 }
 
 BOOST_AUTO_TEST_CASE(several_limiters_can_be_settled_in_a_coroutine) {
   on_both([&](const weir::store& store) {
-    const limiter requests(store, "requests", weir::sliding_window{10, 24h}, together);
-    const limiter tokens(store, "tokens", weir::token_bucket{1000, weir::per_day(1)}, together);
-    weir::test::run(io, [&]() -> asio::awaitable<void> {
-      const weir::joint_options patiently{.timeout = 50s};
-      decision d = co_await weir::record_all(requests.on("a"), tokens.on("a", 500));
-      const decision now = co_await weir::settle_all(d, requests.on("a"), tokens.on("a", 300));
+    const limiter requests(store, "requests", sliding_window{10, 24h}, together);
+    const limiter tokens(store, "tokens", token_bucket{1000, per_day(1)}, together);
+    run(io, [&]() -> asio::awaitable<void> {
+      const joint_options patiently{.timeout = 50s};
+      decision d = co_await record_all(requests.on("a"), tokens.on("a", 500));
+      const decision now = co_await settle_all(d, requests.on("a"), tokens.on("a", 300));
       BOOST_TEST(now.allowed);
-      d = co_await weir::record_all(requests.on("a"), tokens.on("a", 500));
-      const auto [ec, back] = co_await weir::refund_all(d, requests.on("a"), tokens.on("a"),
-                                                        patiently, asio::as_tuple(asio::deferred));
+      d = co_await record_all(requests.on("a"), tokens.on("a", 500));
+      const auto [ec, back] = co_await refund_all(d, requests.on("a"), tokens.on("a"), patiently,
+                                                  asio::as_tuple(asio::deferred));
       BOOST_TEST((!ec && back.allowed));
-      d = co_await weir::record_all(requests.on("a"), tokens.on("a", 500));
+      d = co_await record_all(requests.on("a"), tokens.on("a", 500));
       const std::array claims{requests.on("a"), tokens.on("a", 600)};
-      BOOST_TEST((co_await weir::settle_all(d, claims, patiently)).allowed);
-      BOOST_TEST(!(co_await weir::refund_all(d, claims)).allowed);
+      BOOST_TEST((co_await settle_all(d, claims, patiently)).allowed);
+      BOOST_TEST(!(co_await refund_all(d, claims)).allowed);
     });
     BOOST_TEST(used(requests) == 2);
     BOOST_TEST(used(tokens) == 900);
     const std::span<const claim> none;
-    BOOST_CHECK_THROW(static_cast<void>(weir::settle_all(decision{}, none)), std::invalid_argument);
+    BOOST_CHECK_THROW(static_cast<void>(settle_all(decision{}, none)), std::invalid_argument);
   });
 }
 

@@ -1,26 +1,10 @@
 // refund() and settle(), in memory and in a real server.
-#include <algorithm>
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
-#include <boost/test/unit_test.hpp>
-#include <deque>
-#include <limits>
-#include <string>
-#include <vector>
-
 #include "support/limiter_fixture.hpp"
-#include "weir/weir.hpp"
 
 namespace settle_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::decision;
-using weir::error;
-using weir::limiter;
-using weir::test::crowd;
-using weir::test::outcome;
+using namespace weir;
+using namespace weir::test;
 
 // settle("a", d, 12.7) settled 12.
 template <class Cost>
@@ -35,20 +19,18 @@ concept is_lost = !requires(const limiter& l, const decision& d, Cost cost) {
 static_assert(is_cost<int> && is_cost<std::int64_t> && is_lost<double>);
 
 /// None of them lets anything through again within a test.
-const weir::policy ten_a_day[] = {
-    weir::fixed_window{.limit = 10, .window = 24h},
-    weir::sliding_window{.limit = 10, .window = 24h},
-    weir::sliding_log{.limit = 10, .window = 24h},
-    weir::token_bucket{.capacity = 10, .refill = weir::per_day(10)},
-    weir::gcra{.rate = weir::per_day(10), .burst = 10},
+const policy ten_a_day[] = {
+    fixed_window{.limit = 10, .window = 24h}, sliding_window{.limit = 10, .window = 24h},
+    sliding_log{.limit = 10, .window = 24h},  token_bucket{.capacity = 10, .refill = per_day(10)},
+    gcra{.rate = per_day(10), .burst = 10},
 };
 
-struct fixture : weir::test::server_fixture {
+struct fixture : server_fixture {
   /// With each policy, in each store.
   template <class F>
   void with_each(F&& f) {
     on_both([&](const weir::store& store) {
-      for (const weir::policy& p : ten_a_day) {
+      for (const policy& p : ten_a_day) {
         BOOST_TEST_CONTEXT("policy " << p.index()) {
           f(limiter(store, "r" + std::to_string(p.index()), p));
         }
@@ -69,19 +51,17 @@ struct fixture : weir::test::server_fixture {
   }
 };
 
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(settle_suite, fixture)
 
 // A refund under a window of 7 s cut the TTL of a key from a minute to 16 s. Then the counts of the
 // minute were gone.
 BOOST_AUTO_TEST_CASE(a_refund_under_a_shorter_window_keeps_the_key_of_a_longer_one) {
   const weir::store store = open();
-  weir::test::redis_client client(server);
-  const limiter longer(store, "r", weir::fixed_window{.limit = 100, .window = 24h});
-  const limiter shorter(store, "r", weir::fixed_window{.limit = 100, .window = 1h});
+  redis_client client(server);
+  const limiter longer(store, "r", fixed_window{.limit = 100, .window = 24h});
+  const limiter shorter(store, "r", fixed_window{.limit = 100, .window = 1h});
   record(longer, 5);
-  const std::string key = weir::test::keys_of(client).at(0);
+  const std::string key = keys_of(client).at(0);
   BOOST_TEST(refund(shorter, record(shorter)).allowed);
   BOOST_TEST(fetch(longer).used == 5);
   const auto hours_left = client.must("PTTL", key).integer / 1000 / 3600;
@@ -123,8 +103,8 @@ BOOST_AUTO_TEST_CASE(refunds_do_not_run_dry) {
 BOOST_AUTO_TEST_CASE(refunds_do_not_run_dry_among_tiers) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r",
-                    weir::tiers(weir::gcra{.rate = weir::per_day(20), .burst = 20},
-                                weir::token_bucket{.capacity = 10, .refill = weir::per_day(10)}),
+                    tiers(gcra{.rate = per_day(20), .burst = 20},
+                          token_bucket{.capacity = 10, .refill = per_day(10)}),
                     {.group = "all"});
     record(l);
     for (int i = 0; i < 20; ++i) {
@@ -139,7 +119,7 @@ BOOST_AUTO_TEST_CASE(refunds_do_not_run_dry_among_tiers) {
 // 723 cancelled turns left a bucket of 500 full, with 110 units in use.
 BOOST_AUTO_TEST_CASE(reservations_that_nobody_used_leave_the_bucket_as_it_was) {
   on_both([&](const weir::store& store) {
-    const limiter l(store, "r", weir::token_bucket{.capacity = 500, .refill = weir::per_hour(500)},
+    const limiter l(store, "r", token_bucket{.capacity = 500, .refill = per_hour(500)},
                     {.group = "all"});
     record(l, 110);
     std::deque<asio::cancellation_signal> signals(723);
@@ -157,7 +137,7 @@ BOOST_AUTO_TEST_CASE(reservations_that_nobody_used_leave_the_bucket_as_it_was) {
     for (std::size_t i = 0; i < signals.size(); ++i) {
       signals[i * 97 % signals.size()].emit(asio::cancellation_type::terminal);
     }
-    weir::test::run_until_complete(io, c);
+    run_until_complete(io, c);
     until([](const decision& d) { return d.used <= 110; });
     BOOST_TEST(record(l, 390).allowed);
   });
@@ -169,7 +149,7 @@ BOOST_AUTO_TEST_CASE(of_many_who_settle_at_once_one_does) {
     const decision d = record(l, 5);
     crowd c;
     for (int i = 0; i < 100; ++i) l.refund("a", d, c.caller());
-    weir::test::run_until_complete(io, c);
+    run_until_complete(io, c);
     BOOST_TEST(c.allowed() == 1u);
     BOOST_TEST(c.refused() == 99u);
     BOOST_TEST(fetch(l).remaining == 8);
@@ -214,7 +194,7 @@ BOOST_AUTO_TEST_CASE(an_even_settlement_is_one_too) {
 
 BOOST_AUTO_TEST_CASE(a_reservation_that_was_waited_for_can_be_settled) {
   on_both([&](const weir::store& store) {
-    const limiter l(store, "r", weir::token_bucket{.capacity = 10, .refill = {10, 1s}});
+    const limiter l(store, "r", token_bucket{.capacity = 10, .refill = {10, 1s}});
     record(l, 10);
     const decision d = answer([&](auto caller) { l.acquire("a", {.cost = 2}, caller); });
     BOOST_TEST((d.delay > 0us));
@@ -226,11 +206,11 @@ BOOST_AUTO_TEST_CASE(a_reservation_that_was_waited_for_can_be_settled) {
 
 BOOST_AUTO_TEST_CASE(tiers_and_a_hold_are_settled_together) {
   on_both([&](const weir::store& store) {
-    const limiter l(store, "r",
-                    weir::tiers(weir::token_bucket{.capacity = 20, .refill = weir::per_day(20)},
-                                weir::fixed_window{.limit = 10, .window = 24h},
-                                weir::sliding_window{.limit = 15, .window = 24h}),
-                    {.cool_downs = true});
+    const limiter l(
+        store, "r",
+        tiers(token_bucket{.capacity = 20, .refill = per_day(20)},
+              fixed_window{.limit = 10, .window = 24h}, sliding_window{.limit = 15, .window = 24h}),
+        {.cool_downs = true});
     record(l, 1);
     const decision d = record(l, 6);
     BOOST_TEST(d.remaining == 3);
@@ -267,8 +247,8 @@ BOOST_AUTO_TEST_CASE(settling_what_took_nothing_tells_how_the_subject_stands) {
 // The subject is new, or it has tiers and a cool-down: nothing is written.
 BOOST_AUTO_TEST_CASE(settling_what_took_nothing_writes_nothing) {
   const limiter l(open(false), "r",
-                  weir::tiers(weir::token_bucket{.capacity = 20, .refill = weir::per_day(20)},
-                              weir::fixed_window{.limit = 10, .window = 24h}),
+                  tiers(token_bucket{.capacity = 20, .refill = per_day(20)},
+                        fixed_window{.limit = 10, .window = 24h}),
                   {.cool_downs = true});
   const decision idle = refund(l, decision{});
   BOOST_TEST(!idle.allowed);
@@ -280,7 +260,7 @@ BOOST_AUTO_TEST_CASE(settling_what_took_nothing_writes_nothing) {
 // A server that evicted the marker let one decision be refunded three times.
 BOOST_AUTO_TEST_CASE(a_process_settles_a_decision_once_though_its_marker_was_evicted) {
   const weir::store store = open(false);
-  for (const weir::policy& p : ten_a_day) {
+  for (const policy& p : ten_a_day) {
     BOOST_TEST_CONTEXT("policy " << p.index()) {
       const limiter l(store, "r" + std::to_string(p.index()), p);
       record(l, 3);
@@ -305,11 +285,11 @@ BOOST_AUTO_TEST_CASE(a_decision_is_settled_where_it_was_made) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r", ten_a_day[0]);
     const limiter other_resource(store, "s", ten_a_day[0]);
-    const limiter other_policy(store, "r", weir::fixed_window{.limit = 11, .window = 24h});
+    const limiter other_policy(store, "r", fixed_window{.limit = 11, .window = 24h});
     const limiter same(store, "r", ten_a_day[0]);
     // All numbers are the same, and a leaky bucket takes less back.
-    const limiter bucket(store, "b", weir::token_bucket{10, weir::per_day(10)});
-    const limiter queue(store, "b", weir::leaky_bucket{10, weir::per_day(10)});
+    const limiter bucket(store, "b", token_bucket{10, per_day(10)});
+    const limiter queue(store, "b", leaky_bucket{10, per_day(10)});
     const decision of_queue = record(queue, 4);
     const auto of_bucket = outcome_of([&](auto h) { bucket.settle("a", of_queue, 0, h); });
     WEIR_TEST_ERROR(of_bucket.ec, error::cannot_settle);
@@ -322,12 +302,12 @@ BOOST_AUTO_TEST_CASE(a_decision_is_settled_where_it_was_made) {
     WEIR_TEST_ERROR(error_of(l, "b", 0), error::cannot_settle);
     WEIR_TEST_ERROR(error_of(l, "", 0), error::invalid_subject);
     WEIR_TEST_ERROR(error_of(l, "a", -1), error::invalid_cost);
-    WEIR_TEST_ERROR(error_of(l, "a", weir::max_units + 1), error::invalid_cost);
+    WEIR_TEST_ERROR(error_of(l, "a", max_units + 1), error::invalid_cost);
     BOOST_TEST(fetch(l).remaining == 6);
     BOOST_TEST(refund(same, d).remaining == 10);
 
     const limiter counts_all(store, "t",
-                             weir::fixed_window{.limit = 10, .window = 24h, .count_refused = true});
+                             fixed_window{.limit = 10, .window = 24h, .count_refused = true});
     d = record(counts_all, 4);
     BOOST_TEST(d.receipt.id == 0u);
     BOOST_TEST(!refund(counts_all, d).allowed);
@@ -354,7 +334,7 @@ BOOST_AUTO_TEST_CASE(a_decision_with_impossible_times_is_not_settled) {
                     error::cannot_settle);
     WEIR_TEST_ERROR(error_of([&](decision& s) { s.receipt.counted_at = -1; }),
                     error::cannot_settle);
-    WEIR_TEST_ERROR(error_of([](decision&) {}), weir::error_code());
+    WEIR_TEST_ERROR(error_of([](decision&) {}), error_code());
   });
 }
 
@@ -362,7 +342,7 @@ BOOST_AUTO_TEST_CASE(a_decision_with_impossible_times_is_not_settled) {
 BOOST_AUTO_TEST_CASE(a_receipt_with_impossible_buckets_is_not_settled) {
   on_both([&](const weir::store& store) {
     // T is 10/3 s: in parts of a microsecond.
-    const limiter l(store, "r", weir::gcra{.rate = {3, 10s}, .burst = 10});
+    const limiter l(store, "r", gcra{.rate = {3, 10s}, .burst = 10});
     const decision d = record(l, 4);
     record(l, 1);
     const auto error_of = [&](auto spoil) {
@@ -370,7 +350,7 @@ BOOST_AUTO_TEST_CASE(a_receipt_with_impossible_buckets_is_not_settled) {
       spoil(spoilt.receipt.buckets[0]);
       return outcome_of([&](auto caller) { l.refund("a", spoilt, {}, caller); }).ec;
     };
-    using bucket = weir::receipt::bucket;
+    using bucket = receipt::bucket;
     constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
     WEIR_TEST_ERROR(error_of([](bucket& b) { b.part = std::int64_t{1} << 52; }),
                     error::cannot_settle);
@@ -381,14 +361,14 @@ BOOST_AUTO_TEST_CASE(a_receipt_with_impossible_buckets_is_not_settled) {
     WEIR_TEST_ERROR(error_of([](bucket& b) { b.returned = most; }), error::cannot_settle);
     WEIR_TEST_ERROR(error_of([](bucket& b) { b.returned = -most; }), error::cannot_settle);
     BOOST_TEST(fetch(l).used == 5);
-    WEIR_TEST_ERROR(error_of([](bucket&) {}), weir::error_code());
+    WEIR_TEST_ERROR(error_of([](bucket&) {}), error_code());
     BOOST_TEST(fetch(l).used < 5);
   });
 }
 
 BOOST_AUTO_TEST_CASE(what_was_settled_is_remembered_in_a_key_that_goes_by_itself) {
-  const limiter l(open(false), "r", weir::fixed_window{.limit = 10, .window = 1h});
-  const limiter brief(open(false), "s", weir::fixed_window{.limit = 10, .window = 1s});
+  const limiter l(open(false), "r", fixed_window{.limit = 10, .window = 1h});
+  const limiter brief(open(false), "s", fixed_window{.limit = 10, .window = 1s});
   refund(l, record(l, 4));
   refund(brief, record(brief, 4));
   std::vector<std::string> markers;
@@ -412,15 +392,15 @@ BOOST_AUTO_TEST_CASE(a_key_of_something_else_is_said_and_left_alone) {
 }
 
 BOOST_AUTO_TEST_CASE(failure_policies_do_not_apply) {
-  const limiter l(open(false), "r", ten_a_day[0], {.on_failure = weir::on_failure::open});
+  const limiter l(open(false), "r", ten_a_day[0], {.on_failure = on_failure::open});
   const decision d = record(l, 4);
   server.kill();
-  const weir::settle_options briefly{.timeout = 50ms};
+  const settle_options briefly{.timeout = 50ms};
   const outcome o = outcome_of([&](auto caller) { l.refund("a", d, briefly, caller); });
   BOOST_TEST(o.ec.failed());
   BOOST_TEST(!o.d.allowed);
   const decision unseen = answer([&](auto c) { l.record("a", {.timeout = 50ms}, c); });
-  BOOST_TEST((unseen.source == weir::source::fallback));
+  BOOST_TEST((unseen.source == source::fallback));
   // It took nothing in the store, which is asked how the subject stands.
   BOOST_TEST(outcome_of([&](auto caller) { l.refund("a", unseen, briefly, caller); }).ec.failed());
 }
@@ -428,7 +408,7 @@ BOOST_AUTO_TEST_CASE(failure_policies_do_not_apply) {
 BOOST_AUTO_TEST_CASE(it_can_be_awaited) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r", ten_a_day[3]);
-    weir::test::run(io, [&]() -> asio::awaitable<void> {
+    run(io, [&]() -> asio::awaitable<void> {
       const decision d = co_await l.record("a", {.cost = 5});
       const decision back = co_await l.settle("a", d, 2);
       BOOST_TEST(back.remaining == 8);
@@ -442,8 +422,8 @@ BOOST_AUTO_TEST_CASE(it_can_be_awaited) {
 BOOST_AUTO_TEST_CASE(the_answer_describes_the_subject_during_a_cool_down) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r",
-                    weir::tiers(weir::fixed_window{.limit = 10, .window = 24h},
-                                weir::token_bucket{.capacity = 99, .refill = weir::per_day(1)}),
+                    tiers(fixed_window{.limit = 10, .window = 24h},
+                          token_bucket{.capacity = 99, .refill = per_day(1)}),
                     {.cool_downs = true});
     const decision d = record(l, 4);
     answer([&](auto caller) { l.cool_down("a", 1h, caller); });

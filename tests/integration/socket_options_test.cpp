@@ -5,19 +5,14 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <filesystem>
-#include <string>
-#include <vector>
 
 #include "support/run.hpp"
 #include "support/stores.hpp"
 #include "support/tls_certificates.hpp"
-#include "weir/weir.hpp"
 
 namespace socket_options_test {
-namespace {
 
 using weir::test::redis_server;
 
@@ -63,8 +58,6 @@ void check_options_of(const redis_server& server, const weir::redis_options& o) 
   BOOST_TEST(option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT) == 10'000);
   BOOST_TEST((::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(socket_options_suite)
 

@@ -1,36 +1,24 @@
 // limiter_options::subject_buckets on a Redis Cluster, also while slots move, and on one server.
-#include <boost/test/unit_test.hpp>
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "cluster_fixture.hpp"
 #include "support/load.hpp"
-#include "support/stores.hpp"
 
 namespace subject_buckets_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::error;
-using weir::limiter;
-using weir::limiter_options;
-using weir::test::crowd;
-using weir::test::redis_client;
-using weir::test::asio::awaitable;
+using namespace weir;
+using namespace weir::test;
+using asio::awaitable;
 
 constexpr std::size_t buckets = 2;
 const limiter_options in_buckets{.subject_buckets = buckets};
 const limiter_options cooled{.subject_buckets = buckets, .cool_downs = true};
-const weir::token_bucket slow{.capacity = 3, .refill = weir::per_day(1)};
+const token_bucket slow{.capacity = 3, .refill = per_day(1)};
 
 struct fixture : weir::test::cluster_fixture {
   fixture() : cluster_fixture(three_masters()) {}
 
   /// For all cases; they use different names.
-  static weir::test::redis_cluster& three_masters() {
-    static weir::test::redis_cluster shared(3, 0, {"--cluster-node-timeout", "10000"});
+  static redis_cluster& three_masters() {
+    static redis_cluster shared(3, 0, {"--cluster-node-timeout", "10000"});
     return shared;
   }
 
@@ -52,7 +40,7 @@ struct fixture : weir::test::cluster_fixture {
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < 3; ++i) {
       redis_client client(cluster.node(i));
-      sum += weir::test::script_calls_of(client);
+      sum += script_calls_of(client);
     }
     return sum;
   }
@@ -70,10 +58,10 @@ struct fixture : weir::test::cluster_fixture {
   }
 };
 
-bool is_refused(weir::test::asio::io_context& io, const weir::claim& a, const weir::claim& b) {
+bool is_refused(asio::io_context& io, const claim& a, const claim& b) {
   crowd c;
-  weir::record_all(a, b, c.caller());
-  weir::test::run_until_complete(io, c);
+  record_all(a, b, c.caller());
+  run_until_complete(io, c);
   return c[0].ec == error::cannot_combine;
 }
 
@@ -81,14 +69,13 @@ bool is_refused(weir::test::asio::io_context& io, const weir::claim& a, const we
 awaitable<void> use_all_calls(const weir::store& store,
                               std::function<void(const limiter&)> meanwhile) {
   const limiter l(store, "r", slow, in_buckets);
-  const limiter tiered(store, "t", weir::tiers(slow, weir::sliding_log{.limit = 9, .window = 24h}),
-                       cooled);
-  const limiter more(store, "t", weir::fixed_window{.limit = 9, .window = 24h}, in_buckets);
-  const weir::concurrency_limiter gate(
-      store, "t", {.limit = 1, .lease_duration = 1h, .subject_buckets = buckets});
+  const limiter tiered(store, "t", tiers(slow, sliding_log{.limit = 9, .window = 24h}), cooled);
+  const limiter more(store, "t", fixed_window{.limit = 9, .window = 24h}, in_buckets);
+  const concurrency_limiter gate(store, "t",
+                                 {.limit = 1, .lease_duration = 1h, .subject_buckets = buckets});
   for (const char* subject : {"a", "b", "{c}"}) {
-    const weir::decision first = co_await l.acquire(subject, {.max_wait = 1s});
-    const weir::decision second = co_await l.record(subject, {.cost = 2});
+    const decision first = co_await l.acquire(subject, {.max_wait = 1s});
+    const decision second = co_await l.record(subject, {.cost = 2});
     BOOST_TEST((first.allowed && second.allowed));
     BOOST_TEST(!(co_await l.record(subject)).allowed);
     meanwhile(l);
@@ -98,14 +85,14 @@ awaitable<void> use_all_calls(const weir::store& store,
     co_await l.reset(subject);
     BOOST_TEST((co_await l.fetch(subject)).used == 0);
 
-    const weir::decision both = co_await weir::record_all(tiered.on(subject), more.on(subject));
+    const decision both = co_await record_all(tiered.on(subject), more.on(subject));
     BOOST_TEST(both.allowed);
-    weir::lease inside = co_await gate.enter(subject, more.on(subject));
+    lease inside = co_await gate.enter(subject, more.on(subject));
     BOOST_TEST(inside.allowed());
     meanwhile(tiered);
     BOOST_TEST(!(co_await gate.enter(subject, more.on(subject))).allowed());
     inside.release();
-    co_await weir::refund_all(both, tiered.on(subject), more.on(subject));
+    co_await refund_all(both, tiered.on(subject), more.on(subject));
     BOOST_TEST((co_await tiered.fetch(subject)).used == 0);
     BOOST_TEST((co_await more.fetch(subject)).used == 1);
     co_await tiered.cool_down(subject, 1h);
@@ -114,19 +101,17 @@ awaitable<void> use_all_calls(const weir::store& store,
   }
 }
 
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(subject_buckets_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(each_call_works_while_the_slots_of_the_buckets_move) {
   const auto store = open();
-  weir::test::run(io, [&] { return use_all_calls(store, [&](const limiter& l) { move(l); }); });
+  run(io, [&] { return use_all_calls(store, [&](const limiter& l) { move(l); }); });
 }
 
 BOOST_AUTO_TEST_CASE(each_policy_counts_each_subject_and_keeps_the_count) {
   const auto store = open();
   std::vector<limiter> all;
-  for (const auto& [name, policy] : weir::test::slow_policies(3)) {
+  for (const auto& [name, policy] : slow_policies(3)) {
     all.emplace_back(store, name, policy, in_buckets);
   }
   const auto record = [&](bool allowed, std::int64_t used) {
@@ -134,10 +119,10 @@ BOOST_AUTO_TEST_CASE(each_policy_counts_each_subject_and_keeps_the_count) {
     for (const auto& l : all) {
       for (const char* subject : {"a", "b", "c", "d"}) l.record(subject, c.caller());
     }
-    weir::test::run_until_complete(io, c);
+    run_until_complete(io, c);
     for (std::size_t i = 0; i < c.size(); ++i) {
       BOOST_TEST_CONTEXT(all[i / 4].resource()) {
-        WEIR_TEST_ERROR(c[i].ec, weir::error_code());
+        WEIR_TEST_ERROR(c[i].ec, error_code());
         BOOST_TEST(c[i].d.allowed == allowed);
         BOOST_TEST(c[i].d.used == used);
       }
@@ -155,10 +140,10 @@ BOOST_AUTO_TEST_CASE(checks_of_one_bucket_travel_in_one_call) {
   const auto calls_of = [&](const limiter& l) {
     crowd first, c;
     for (int i = 0; i < 40; ++i) l.record("first " + std::to_string(i), first.caller());
-    weir::test::run_until_complete(io, first);  // connected to all masters, scripts loaded
+    run_until_complete(io, first);  // connected to all masters, scripts loaded
     const std::int64_t before = calls();
     for (int i = 0; i < 200; ++i) l.record("subject " + std::to_string(i), c.caller());
-    weir::test::run_until_complete(io, c);
+    run_until_complete(io, c);
     BOOST_TEST(c.allowed() == 200u);
     return calls() - before;
   };
@@ -171,7 +156,7 @@ BOOST_AUTO_TEST_CASE(checks_of_one_bucket_travel_in_one_call) {
 // its checks go on one by one. Each caller sees its own count rise by one.
 BOOST_AUTO_TEST_CASE(slots_with_many_subjects_move_under_load) {
   const limiter l(open(), "moving", plenty(), in_buckets);
-  weir::test::load all(io, l, 40);
+  load all(io, l, 40);
   all.run_on(5);
   const std::int64_t before = calls();
   std::int64_t checks = 0;
@@ -202,10 +187,10 @@ BOOST_AUTO_TEST_CASE(slots_with_many_subjects_move_under_load) {
   BOOST_TEST(told_to_try_again() > 0);
 }
 
-BOOST_FIXTURE_TEST_CASE(one_server_needs_no_buckets_and_takes_them, weir::test::server_fixture) {
+BOOST_FIXTURE_TEST_CASE(one_server_needs_no_buckets_and_takes_them, server_fixture) {
   const auto store = open();
-  weir::test::run(io, [&] { return use_all_calls(store, [](const limiter&) {}); });
-  for (const std::string& key : weir::test::keys_of(client)) {
+  run(io, [&] { return use_all_calls(store, [](const limiter&) {}); });
+  for (const std::string& key : keys_of(client)) {
     BOOST_TEST((key.starts_with("weir:{r:") || key.starts_with("weir:{t:")), key);
     const auto tag_end = key.find("/2}/");
     BOOST_TEST_REQUIRE(tag_end != key.npos, key);
@@ -214,12 +199,12 @@ BOOST_FIXTURE_TEST_CASE(one_server_needs_no_buckets_and_takes_them, weir::test::
 }
 
 // Whether two subjects are in one bucket is chance: the answer must not depend on it.
-BOOST_FIXTURE_TEST_CASE(limiters_are_asked_together_about_one_subject, weir::test::server_fixture) {
+BOOST_FIXTURE_TEST_CASE(limiters_are_asked_together_about_one_subject, server_fixture) {
   const auto store = open();
-  const weir::fixed_window window{.limit = 9, .window = 24h};
+  const fixed_window window{.limit = 9, .window = 24h};
   const limiter one(store, "r", slow, {.subject_buckets = 1});
   const limiter two(store, "r", window, {.subject_buckets = 1});
-  BOOST_TEST(answer([&](auto h) { weir::record_all(one.on("a"), two.on("a"), h); }).allowed);
+  BOOST_TEST(answer([&](auto h) { record_all(one.on("a"), two.on("a"), h); }).allowed);
   BOOST_TEST(is_refused(io, one.on("a"), two.on("b")));
   BOOST_TEST(is_refused(io, one.on("a"), one.on("b")));
   for (const limiter& other :

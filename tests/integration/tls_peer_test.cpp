@@ -2,29 +2,17 @@
 // answer strangely.
 #include <openssl/ssl.h>
 
-#include <boost/asio/buffer.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
-#include <boost/asio/write.hpp>
-#include <boost/test/unit_test.hpp>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "support/run.hpp"
 #include "support/tls_certificates.hpp"
-#include "weir/weir.hpp"
 
 namespace tls_peer_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
+using namespace weir;
+using namespace weir::test;
 using asio::ip::tcp;
-using weir::error;
-using weir::test::certificate_authority;
-using weir::test::crowd;
 
 /// Accepts connections for ever and hands each to the test.
 class listener {
@@ -38,7 +26,7 @@ class listener {
 
  private:
   void accept() {
-    acceptor_.async_accept([this](weir::error_code ec, tcp::socket peer) {
+    acceptor_.async_accept([this](error_code ec, tcp::socket peer) {
       if (ec) return;
       handler_(std::make_shared<tcp::socket>(std::move(peer)));
       accept();
@@ -51,7 +39,7 @@ class listener {
 /// A TLS server that notes what it was asked for, and hangs up after the handshake.
 class tls_peer {
  public:
-  tls_peer(asio::io_context& io, const weir::test::tls_files& files)
+  tls_peer(asio::io_context& io, const tls_files& files)
       : context_(asio::ssl::context::tls_server), listener_(io, [this](auto s) { serve(s); }) {
     context_.use_certificate_chain_file(files.certificate);
     context_.use_private_key_file(files.key, asio::ssl::context::pem);
@@ -70,12 +58,11 @@ class tls_peer {
  private:
   void serve(std::shared_ptr<tcp::socket> socket) {
     auto stream = std::make_shared<asio::ssl::stream<tcp::socket&>>(*socket, context_);
-    stream->async_handshake(
-        asio::ssl::stream_base::server, [this, socket, stream](weir::error_code ec) {
-          const char* name = SSL_get_servername(stream->native_handle(), TLSEXT_NAMETYPE_host_name);
-          names.emplace_back(name ? name : "-");
-          if (!ec) ++handshakes;
-        });
+    stream->async_handshake(asio::ssl::stream_base::server, [this, socket, stream](error_code ec) {
+      const char* name = SSL_get_servername(stream->native_handle(), TLSEXT_NAMETYPE_host_name);
+      names.emplace_back(name ? name : "-");
+      if (!ec) ++handshakes;
+    });
   }
   asio::ssl::context context_;
   listener listener_;
@@ -85,8 +72,8 @@ struct fixture {
   certificate_authority ca;
   asio::io_context io;
 
-  weir::redis_options to(std::uint16_t port) const {
-    weir::redis_options o;
+  redis_options to(std::uint16_t port) const {
+    redis_options o;
     o.port = port;
     o.tls = true;
     o.tls_ca_file = ca.file();
@@ -95,19 +82,18 @@ struct fixture {
     o.breaker_failures = 0;
     return o;
   }
-  weir::error_code record(const weir::redis_options& o) {
+  error_code record(const redis_options& o) {
     crowd c;
-    weir::limiter(weir::make_redis_store(io.get_executor(), o), "r",
-                  weir::fixed_window{.limit = 5, .window = 24h})
+    limiter(make_redis_store(io.get_executor(), o), "r", fixed_window{.limit = 5, .window = 24h})
         .record("a", c.caller());
-    weir::test::run_until_complete(io, c);
+    run_until_complete(io, c);
     return c[0].ec;
   }
   /// Calls wait for something better; what they hear at their deadlines is what happened.
   void told_in_the_end(std::uint16_t port, error expected) {
     auto o = to(port);
     o.timeout = 50ms;
-    weir::test::run_until(io, [&] {
+    run_until(io, [&] {
       const auto ec = record(o);
       // No attempt has come to its end, or to TLS.
       if (ec == error::timed_out || ec == error::host_unreachable) return false;
@@ -117,8 +103,6 @@ struct fixture {
   }
 };
 
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(tls_peer_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(names_are_asked_for_and_addresses_are_not) {
@@ -127,8 +111,8 @@ BOOST_AUTO_TEST_CASE(names_are_asked_for_and_addresses_are_not) {
   const auto asked_for = [&] {
     peer.names.clear();
     peer.handshakes = 0;
-    const auto s = weir::make_redis_store(io.get_executor(), o);
-    weir::test::run_until(io, [&] { return !peer.names.empty(); });
+    const auto s = make_redis_store(io.get_executor(), o);
+    run_until(io, [&] { return !peer.names.empty(); });
     BOOST_TEST(peer.handshakes == 1);
     return peer.names[0];
   };
@@ -161,10 +145,9 @@ BOOST_AUTO_TEST_CASE(a_peer_that_hangs_up_after_the_handshake_is_told_in_the_end
 BOOST_AUTO_TEST_CASE(what_is_not_tls_is_refused_at_once) {
   for (const std::string text : {"HTTP/1.1 400 Bad Request\r\n\r\n", "-ERR unknown command\r\n"}) {
     listener other(io, [&](auto s) {
-      asio::async_write(*s, asio::buffer(text), [s](weir::error_code, std::size_t) {
+      asio::async_write(*s, asio::buffer(text), [s](error_code, std::size_t) {
         auto room = std::make_shared<char>();
-        s->async_read_some(asio::buffer(room.get(), 1),
-                           [s, room](weir::error_code, std::size_t) {});
+        s->async_read_some(asio::buffer(room.get(), 1), [s, room](error_code, std::size_t) {});
       });
     });
     WEIR_TEST_ERROR(record(to(other.port())), error::tls_failed);

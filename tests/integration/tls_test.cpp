@@ -1,29 +1,16 @@
 // TLS with a real server: what is accepted, and what is refused in words that help. Certificates
 // are made on the spot.
-#include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
-#include <string>
 
 #include "support/load.hpp"
-#include "support/run.hpp"
 #include "support/stores.hpp"
 #include "support/tls_certificates.hpp"
-#include "weir/weir.hpp"
 
 namespace tls_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::error;
-using weir::test::certificate_authority;
-using weir::test::crowd;
-using weir::test::error_of;
-using weir::test::redis_client;
-using weir::test::redis_server;
-using weir::test::run_until_complete;
-using weir::test::tls_files;
+using namespace weir;
+using namespace weir::test;
 
 const std::string here = "DNS:localhost,IP:127.0.0.1";
 
@@ -32,39 +19,37 @@ struct fixture {
   asio::io_context io;
 
   /// A server that shows this certificate.
-  weir::test::redis_server_options showing(const tls_files& files) const {
+  redis_server_options showing(const tls_files& files) const {
     return {.tls = {.certificate_file = files.certificate,
                     .key_file = files.key,
                     .ca_file = ca.file()}};
   }
-  weir::redis_options trusting(const redis_server& server) const {
-    auto o = weir::test::patient_options(server);
+  redis_options trusting(const redis_server& server) const {
+    auto o = patient_options(server);
     o.tls_ca_file = ca.file();
     return o;
   }
-  weir::error_code record(const weir::store& s) {
+  error_code record(const store& s) {
     crowd c;
-    weir::limiter(s, "r", weir::fixed_window{.limit = 1000, .window = 24h}).record("a", c.caller());
+    limiter(s, "r", fixed_window{.limit = 1000, .window = 24h}).record("a", c.caller());
     run_until_complete(io, c);
     return c[0].ec;
   }
-  weir::error_code record(const weir::redis_options& o) {
-    return record(weir::make_redis_store(io.get_executor(), o));
+  error_code record(const redis_options& o) {
+    return record(make_redis_store(io.get_executor(), o));
   }
-  weir::error_code construction(const weir::redis_options& o) {
-    return error_of([&] { (void)weir::make_redis_store(io.get_executor(), o); });
+  error_code construction(const redis_options& o) {
+    return error_of([&] { (void)make_redis_store(io.get_executor(), o); });
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(tls_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(every_operation_over_tls_by_url) {
   redis_server server(showing(ca.issue(here)));
-  const auto s = weir::open_store(io.get_executor(),
-                                  server.url() + "?timeout=50s&tls_ca_file=" + ca.file());
-  const weir::limiter l(s, "r", weir::fixed_window{.limit = 2, .window = 24h});
+  const auto s = open_store(io.get_executor(),
+                            server.url() + "?timeout=50s&tls_ca_file=" + ca.file());
+  const limiter l(s, "r", fixed_window{.limit = 2, .window = 24h});
   crowd c;
   l.record("a", c.caller());
   l.record("a", c.caller());
@@ -99,8 +84,8 @@ BOOST_AUTO_TEST_CASE(the_systems_authorities_are_trusted_unless_others_are_named
 // More than one TLS record takes, and more than the socket's buffer.
 BOOST_AUTO_TEST_CASE(large_writes_arrive_whole) {
   redis_server server(showing(ca.issue(here)));
-  const weir::limiter l(weir::make_redis_store(io.get_executor(), trusting(server)), "r",
-                        weir::fixed_window{.limit = 10, .window = 24h});
+  const limiter l(make_redis_store(io.get_executor(), trusting(server)), "r",
+                  fixed_window{.limit = 10, .window = 24h});
   crowd c;
   for (int i = 0; i < 300; ++i) l.record(std::string(65'530, 's') + std::to_string(i), c.caller());
   run_until_complete(io, c);
@@ -109,9 +94,9 @@ BOOST_AUTO_TEST_CASE(large_writes_arrive_whole) {
 
 BOOST_AUTO_TEST_CASE(a_crash_in_the_middle_of_the_load) {
   redis_server server(showing(ca.issue(here)));
-  const weir::limiter l(weir::make_redis_store(io.get_executor(), trusting(server)), "r",
-                        weir::fixed_window{.limit = weir::max_units, .window = 24h});
-  weir::test::load all(io, l, 100, weir::test::data_loss::everything);
+  const limiter l(make_redis_store(io.get_executor(), trusting(server)), "r",
+                  fixed_window{.limit = max_units, .window = 24h});
+  load all(io, l, 100, data_loss::everything);
   for (int round = 0; round < 5; ++round) {
     all.run_on(5);
     server.kill();
@@ -124,29 +109,14 @@ BOOST_AUTO_TEST_CASE(a_crash_in_the_middle_of_the_load) {
   BOOST_TEST(failures > 0);  // or it was not in the middle of anything
 }
 
-BOOST_AUTO_TEST_CASE(connections_that_are_killed_lose_no_count) {
-  redis_server server(showing(ca.issue(here)));
-  const weir::limiter l(weir::make_redis_store(io.get_executor(), trusting(server)), "r",
-                        weir::fixed_window{.limit = weir::max_units, .window = 24h});
-  weir::test::load all(io, l, 100);
-  redis_client admin(server);
-  const std::string self = std::to_string(admin.must("CLIENT", "ID").integer);
-  for (int round = 0; round < 5; ++round) {
-    all.run_on(3);
-    admin.must("CLIENT", "KILL", "TYPE", "normal");
-  }
-  all.run_on(3);
-  all.end();
-}
-
 BOOST_AUTO_TEST_CASE(certificates_that_are_refused) {
   certificate_authority stranger;
   const struct {
     const char* what;
     tls_files files;
   } cases[] = {
-      {"expired", ca.issue(here, weir::test::expired, "expired")},
-      {"not valid yet", ca.issue(here, weir::test::not_yet, "not_yet")},
+      {"expired", ca.issue(here, expired, "expired")},
+      {"not valid yet", ca.issue(here, not_yet, "not_yet")},
       {"of an unknown authority", stranger.issue(here)},
       {"of another name", ca.issue("DNS:other.example,IP:127.0.0.2", {}, "other")},
       {"with the address as a name", ca.issue("DNS:127.0.0.1", {}, "name")},
@@ -155,19 +125,19 @@ BOOST_AUTO_TEST_CASE(certificates_that_are_refused) {
     BOOST_TEST_CONTEXT("a certificate " << what) {
       redis_server server(showing(files));
       auto o = trusting(server);
-      const auto s = weir::make_redis_store(io.get_executor(), o);
+      const auto s = make_redis_store(io.get_executor(), o);
       for (int i = 0; i < 2; ++i) {  // told to calls that wait, and to calls that come later
         const auto ec = record(s);
         WEIR_TEST_ERROR(ec, error::tls_failed);
-        BOOST_CHECK(ec == weir::condition::not_counted);
+        BOOST_CHECK(ec == condition::not_counted);
       }
       // The system knows none of these authorities.
       o.tls_ca_file.clear();
       WEIR_TEST_ERROR(record(o), error::tls_failed);
       o.tls_verify = false;
       BOOST_TEST(!record(o).failed());
-      const auto relaxed = weir::open_store(io.get_executor(),
-                                            server.url() + "?timeout=50s&tls_verify=false");
+      const auto relaxed = open_store(io.get_executor(),
+                                      server.url() + "?timeout=50s&tls_verify=false");
       BOOST_TEST(!record(relaxed).failed());
     }
   }
@@ -209,7 +179,7 @@ BOOST_AUTO_TEST_CASE(the_server_is_known_by_name_or_address) {
 BOOST_AUTO_TEST_CASE(a_server_that_asks_for_a_certificate) {
   certificate_authority stranger;
   const tls_files mine = ca.issue("DNS:client", {}, "client");
-  const tls_files old = ca.issue("DNS:client", weir::test::expired, "old");
+  const tls_files old = ca.issue("DNS:client", expired, "old");
   const tls_files strange = stranger.issue("DNS:client");
   // In 1.3 the client learns of a refusal only after its handshake.
   for (const char* version : {"TLSv1.2", "TLSv1.3"}) {
@@ -225,50 +195,39 @@ BOOST_AUTO_TEST_CASE(a_server_that_asks_for_a_certificate) {
         o.tls_key_file = files.key;
         WEIR_TEST_ERROR(record(o), error::tls_failed);
       }
-      const auto s = weir::open_store(io.get_executor(),
-                                      server.url() + "?timeout=50s&tls_ca_file=" + ca.file() +
-                                          "&tls_cert_file=" + mine.certificate +
-                                          "&tls_key_file=" + mine.key);
+      const auto s = open_store(io.get_executor(), server.url() +
+                                                       "?timeout=50s&tls_ca_file=" + ca.file() +
+                                                       "&tls_cert_file=" + mine.certificate +
+                                                       "&tls_key_file=" + mine.key);
       BOOST_TEST(!record(s).failed());
     }
   }
 }
 
 BOOST_AUTO_TEST_CASE(the_store_recovers_when_the_certificate_is_renewed) {
-  redis_server server(showing(ca.issue(here, weir::test::expired)));
-  const auto s = weir::make_redis_store(io.get_executor(), trusting(server));
+  redis_server server(showing(ca.issue(here, expired)));
+  const auto s = make_redis_store(io.get_executor(), trusting(server));
   WEIR_TEST_ERROR(record(s), error::tls_failed);
   ca.issue(here);  // into the same file
   server.restart();
-  weir::test::run_until(io, [&] {
+  run_until(io, [&] {
     const auto ec = record(s);
     if (ec) WEIR_TEST_ERROR(ec, error::tls_failed);
     return !ec;
   });
 }
 
-// A password that TLS carries is checked as any other.
-BOOST_AUTO_TEST_CASE(a_wrong_password_over_tls) {
-  auto options = showing(ca.issue(here));
-  options.password = "right";
-  redis_server server(options);
-  auto o = trusting(server);
-  BOOST_TEST(!record(o).failed());
-  o.password = "wrong";
-  WEIR_TEST_ERROR(record(o), error::authentication_failed);
-}
-
 // It may be a server about to start, so calls wait; but what they are told in the end is what
 // happened.
 BOOST_AUTO_TEST_CASE(one_side_speaks_tls_and_the_other_does_not) {
   redis_server plain, secure(showing(ca.issue(here)));
-  auto o = weir::test::patient_options(secure);
+  auto o = patient_options(secure);
   o.tls = false;
   o.timeout = 20ms;
   o.connect_timeout = 10ms;
   const auto told_in_the_end = [&](error expected) {
-    const auto s = weir::make_redis_store(io.get_executor(), o);
-    weir::test::run_until(io, [&] {
+    const auto s = make_redis_store(io.get_executor(), o);
+    run_until(io, [&] {
       const auto ec = record(s);
       // As long as no attempt has come to its end, it is not known. On a busy machine, the name may
       // take longer than the connect timeout.
@@ -276,13 +235,13 @@ BOOST_AUTO_TEST_CASE(one_side_speaks_tls_and_the_other_does_not) {
         return false;
       }
       WEIR_TEST_ERROR(ec, expected);
-      BOOST_CHECK(ec == weir::condition::not_counted);
+      BOOST_CHECK(ec == condition::not_counted);
       return true;
     });
   };
   told_in_the_end(error::closed_by_peer);
   // Redis waits for more of what it takes for a line.
-  o = weir::test::patient_options(plain);
+  o = patient_options(plain);
   o.tls = true;
   o.timeout = 20ms;
   o.connect_timeout = 10ms;
@@ -295,7 +254,7 @@ BOOST_AUTO_TEST_CASE(options_and_files_that_cannot_work_are_refused_at_once) {
   std::ofstream{empty};
   const std::string missing = ca.directory() + "/missing";
   const auto with = [&](auto&& change) {
-    weir::redis_options o;
+    redis_options o;
     o.tls = true;
     change(o);
     return o;
@@ -303,7 +262,7 @@ BOOST_AUTO_TEST_CASE(options_and_files_that_cannot_work_are_refused_at_once) {
   const auto clients = [&](std::string certificate, std::string key) {
     return with([&](auto& o) { o.tls_cert_file = certificate, o.tls_key_file = key; });
   };
-  const weir::redis_options unusable[] = {
+  const redis_options unusable[] = {
       with([&](auto& o) { o.tls_ca_file = missing; }),
       with([&](auto& o) { o.tls_ca_file = empty; }),
       with([&](auto& o) { o.tls_ca_file = ca.directory(); }),
@@ -318,7 +277,7 @@ BOOST_AUTO_TEST_CASE(options_and_files_that_cannot_work_are_refused_at_once) {
   for (const auto& o : unusable) {
     BOOST_TEST_CONTEXT(o.tls_ca_file << " " << o.tls_cert_file << " " << o.tls_key_file) {
       try {
-        (void)weir::make_redis_store(io.get_executor(), o);
+        (void)make_redis_store(io.get_executor(), o);
         BOOST_ERROR("nothing was thrown");
       } catch (const boost::system::system_error& e) {
         WEIR_TEST_ERROR(e.code(), error::invalid_tls_file);
@@ -332,12 +291,11 @@ BOOST_AUTO_TEST_CASE(options_and_files_that_cannot_work_are_refused_at_once) {
       }
     }
   }
-  WEIR_TEST_ERROR(error_of([&] {
-                    (void)weir::open_store(io.get_executor(), "rediss://h?tls_ca_file=" + missing);
-                  }),
-                  error::invalid_tls_file);
+  WEIR_TEST_ERROR(
+      error_of([&] { (void)open_store(io.get_executor(), "rediss://h?tls_ca_file=" + missing); }),
+      error::invalid_tls_file);
 
-  const weir::redis_options contradictory[] = {
+  const redis_options contradictory[] = {
       with([&](auto& o) { o.tls = false, o.tls_ca_file = ca.file(); }),
       with([&](auto& o) { o.tls = false, o.tls_server_name = "a"; }),
       with([&](auto& o) { o.tls_verify = false, o.tls_ca_file = ca.file(); }),
@@ -348,7 +306,7 @@ BOOST_AUTO_TEST_CASE(options_and_files_that_cannot_work_are_refused_at_once) {
   };
   for (const auto& o : contradictory) WEIR_TEST_ERROR(construction(o), error::invalid_options);
   for (const char* name : {"a b", "a\n", "\x7f", "\xc3\xa4"}) {
-    weir::redis_options o;
+    redis_options o;
     o.client_name = name;
     WEIR_TEST_ERROR(construction(o), error::invalid_options);
   }

@@ -1,14 +1,4 @@
 // The calls as Asio operations: every completion token. Each test runs on each store.
-#include <array>
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/deferred.hpp>
-#include <boost/asio/executor_work_guard.hpp>
-#include <boost/asio/use_future.hpp>
-#include <boost/test/data/test_case.hpp>
-#include <boost/test/unit_test.hpp>
-#include <functional>
-#include <memory>
-#include <stdexcept>
 #include <thread>
 
 #include "each_store.hpp"
@@ -16,31 +6,24 @@
 
 namespace tokens_test {
 
-namespace {
-
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::error;
-using weir::test::crowd;
-using weir::test::each_store;
-using fixture = weir::test::each_store_fixture;
-
-}  // namespace
+using namespace weir;
+using namespace weir::test;
+using fixture = each_store_fixture;
 
 BOOST_FIXTURE_TEST_SUITE(tokens_suite, fixture)
 
 BOOST_DATA_TEST_CASE_F(fixture, co_await_without_a_token, each_store, store) {
   const auto l = open(store);
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
-    const weir::decision d = co_await l.record("a");
+  run(io, [&]() -> asio::awaitable<void> {
+    const decision d = co_await l.record("a");
     BOOST_TEST(d.used == 1);
-    const weir::decision e = co_await l.record("a", {.cost = 3});
+    const decision e = co_await l.record("a", {.cost = 3});
     BOOST_TEST(e.used == 4);
-    const weir::decision f = co_await l.fetch("a", {.cost = 2});
+    const decision f = co_await l.fetch("a", {.cost = 2});
     BOOST_TEST(!f.allowed);
     BOOST_TEST(f.used == 4);
     co_await l.reset("a");
-    const weir::decision g = co_await l.fetch("a");
+    const decision g = co_await l.fetch("a");
     BOOST_TEST(g.used == 0);
     // Errors are thrown; a refusal is none.
     try {
@@ -54,22 +37,22 @@ BOOST_DATA_TEST_CASE_F(fixture, co_await_without_a_token, each_store, store) {
 
 BOOST_DATA_TEST_CASE_F(fixture, use_awaitable, each_store, store) {
   const auto l = open(store);
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
-    const weir::decision d = co_await l.record("a", asio::use_awaitable);
+  run(io, [&]() -> asio::awaitable<void> {
+    const decision d = co_await l.record("a", asio::use_awaitable);
     BOOST_TEST(d.used == 1);
-    const weir::decision e = co_await l.record("a", {.cost = 2}, asio::use_awaitable);
+    const decision e = co_await l.record("a", {.cost = 2}, asio::use_awaitable);
     BOOST_TEST(e.used == 3);
-    const weir::decision f = co_await l.fetch("a", {}, asio::use_awaitable);
+    const decision f = co_await l.fetch("a", {}, asio::use_awaitable);
     BOOST_TEST(f.used == 3);
     co_await l.reset("a", asio::use_awaitable);
-    const weir::decision g = co_await l.fetch("a", asio::use_awaitable);
+    const decision g = co_await l.fetch("a", asio::use_awaitable);
     BOOST_TEST(g.used == 0);
   });
 }
 
 BOOST_DATA_TEST_CASE_F(fixture, as_tuple, each_store, store) {
   const auto l = open(store);
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
+  run(io, [&]() -> asio::awaitable<void> {
     const auto [ec, d] = co_await l.record("a", asio::as_tuple(asio::deferred));
     BOOST_TEST(!ec.failed());
     BOOST_TEST(d.used == 1);
@@ -89,7 +72,7 @@ BOOST_DATA_TEST_CASE_F(fixture, use_future, each_store, store) {
   auto busy = asio::make_work_guard(io);
   std::jthread runner([&] { io.run(); });
   const auto result_of = [](auto future) -> decltype(future.get()) {
-    if (future.wait_for(weir::test::watchdog) != std::future_status::ready) {
+    if (future.wait_for(watchdog) != std::future_status::ready) {
       throw std::runtime_error("no answer after a minute");
     }
     return future.get();
@@ -101,7 +84,7 @@ BOOST_DATA_TEST_CASE_F(fixture, use_future, each_store, store) {
     BOOST_TEST(result_of(l.fetch("a", asio::use_future)).used == 0);
     // Not as an exception: one that crosses threads inside the standard library alarms the thread
     // sanitizer.
-    const auto code_of = asio::use_future([](weir::error_code ec, weir::decision) { return ec; });
+    const auto code_of = asio::use_future([](error_code ec, decision) { return ec; });
     const auto ec = result_of(l.fetch("a", {.cost = 0}, code_of));
     WEIR_TEST_ERROR(ec, error::invalid_cost);
   } catch (const std::exception& e) {
@@ -113,7 +96,7 @@ BOOST_DATA_TEST_CASE_F(fixture, use_future, each_store, store) {
 BOOST_DATA_TEST_CASE_F(fixture, a_callback_of_any_value_category, each_store, store) {
   const auto l = open(store);
   int calls = 0;
-  auto callback = [&](weir::error_code ec, weir::decision d) {
+  auto callback = [&](error_code ec, decision d) {
     BOOST_TEST(!ec.failed());
     BOOST_TEST(d.used == ++calls);
   };
@@ -122,57 +105,56 @@ BOOST_DATA_TEST_CASE_F(fixture, a_callback_of_any_value_category, each_store, st
   l.record("a", constant);
   l.record("a", std::move(callback));
   // And one that can only be moved.
-  l.record("a", [&, owned = std::make_unique<int>(4)](weir::error_code, weir::decision d) {
+  l.record("a", [&, owned = std::make_unique<int>(4)](error_code, decision d) {
     ++calls;
     BOOST_TEST(d.used == *owned);
   });
-  weir::test::run_until(io, [&] { return calls == 4; });
+  run_until(io, [&] { return calls == 4; });
 }
 
 // An lvalue token was moved from: the second call found an empty function.
 BOOST_DATA_TEST_CASE_F(fixture, a_token_that_is_passed_twice_is_copied, each_store, store) {
   const auto l = open(store);
   int calls = 0;
-  std::function<void(weir::error_code, weir::decision)> on_decision = [&](weir::error_code ec,
-                                                                          weir::decision) {
+  std::function<void(error_code, decision)> on_decision = [&](error_code ec, decision) {
     BOOST_TEST(!ec.failed());
     ++calls;
   };
-  std::function<void(weir::error_code)> on_reset = [&](weir::error_code) { ++calls; };
+  std::function<void(error_code)> on_reset = [&](error_code) { ++calls; };
   for (int i = 0; i < 2; ++i) {
     l.record("a", on_decision);
     l.record("a", {.cost = 1}, on_decision);
     l.fetch("a", on_decision);
     l.reset("a", on_reset);
-    const weir::claim claims[] = {l.on("a")};
-    weir::record_all(l.on("a"), on_decision);
-    weir::record_all(l.on("a"), weir::joint_options{}, on_decision);
-    weir::fetch_all(std::span<const weir::claim>(claims), {}, on_decision);
+    const claim claims[] = {l.on("a")};
+    record_all(l.on("a"), on_decision);
+    record_all(l.on("a"), joint_options{}, on_decision);
+    fetch_all(std::span<const claim>(claims), {}, on_decision);
   }
   BOOST_TEST((on_decision && on_reset));
   // One that can only be moved.
-  weir::record_all(l.on("a"), [&, owned = std::make_unique<int>(1)](
-                                  weir::error_code, weir::decision) { calls += *owned; });
-  weir::test::run_until(io, [&] { return calls == 15; });
+  record_all(l.on("a"),
+             [&, owned = std::make_unique<int>(1)](error_code, decision) { calls += *owned; });
+  run_until(io, [&] { return calls == 15; });
 }
 
 // Each of these did not compile once, though a user would write it so.
 BOOST_AUTO_TEST_CASE(a_token_may_stand_where_options_may) {
   asio::io_context io;
-  const weir::store store = weir::make_memory_store(io.get_executor());
-  const weir::limiter a(store, "a", weir::fixed_window{.limit = 9, .window = 1h}, {.group = "g"});
-  const weir::limiter b(store, "b", weir::fixed_window{.limit = 9, .window = 1h}, {.group = "g"});
-  const weir::concurrency_limiter gate(store, "gate", {.limit = 9, .group = "g"});
+  const weir::store store = make_memory_store(io.get_executor());
+  const limiter a(store, "a", fixed_window{.limit = 9, .window = 1h}, {.group = "g"});
+  const limiter b(store, "b", fixed_window{.limit = 9, .window = 1h}, {.group = "g"});
+  const concurrency_limiter gate(store, "gate", {.limit = 9, .group = "g"});
   const auto two = std::array{a.on("s"), b.on("s")};
   int told = 0;
-  weir::decision said;
-  const auto token = [&](weir::error_code ec, const weir::decision& d) {
+  decision said;
+  const auto token = [&](error_code ec, const decision& d) {
     BOOST_TEST(!ec);
     said = d;
     ++told;
   };
-  weir::lease place;
-  const auto lease_token = [&](weir::error_code ec, weir::lease given) {
+  lease place;
+  const auto lease_token = [&](error_code ec, lease given) {
     BOOST_TEST(!ec);
     place = std::move(given);
     ++told;
@@ -184,18 +166,18 @@ BOOST_AUTO_TEST_CASE(a_token_may_stand_where_options_may) {
     io.poll();
     BOOST_TEST(told == before + 1);
   };
-  each([&] { weir::record_all(two, token); });
+  each([&] { record_all(two, token); });
   BOOST_TEST(said.used == 1);
-  each([&] { weir::record_all(a.on("s"), b.on("s"), {.timeout = 1s}, token); });
+  each([&] { record_all(a.on("s"), b.on("s"), {.timeout = 1s}, token); });
   BOOST_TEST(said.used == 2);
-  each([&] { weir::settle_all(said, two, token); });
-  each([&] { weir::settle_all(said, a.on("s"), b.on("s"), {.timeout = 1s}, token); });
+  each([&] { settle_all(said, two, token); });
+  each([&] { settle_all(said, a.on("s"), b.on("s"), {.timeout = 1s}, token); });
   BOOST_TEST(!said.allowed);  // once
-  each([&] { weir::acquire_all(two, token); });
-  each([&] { weir::acquire_all(a.on("s"), b.on("s"), {.max_wait = 1s}, token); });
-  each([&] { weir::refund_all(said, two, token); });
-  each([&] { weir::fetch_all(two, token); });
-  each([&] { weir::fetch_all(a.on("s"), b.on("s"), {.timeout = 1s}, token); });
+  each([&] { acquire_all(two, token); });
+  each([&] { acquire_all(a.on("s"), b.on("s"), {.max_wait = 1s}, token); });
+  each([&] { refund_all(said, two, token); });
+  each([&] { fetch_all(two, token); });
+  each([&] { fetch_all(a.on("s"), b.on("s"), {.timeout = 1s}, token); });
   BOOST_TEST(said.used == 3);
   each([&] { gate.fetch("s", token); });
   BOOST_TEST(said.used == 0);
@@ -208,18 +190,18 @@ BOOST_AUTO_TEST_CASE(a_token_may_stand_where_options_may) {
 
 // Without locks, for users of one thread.
 BOOST_AUTO_TEST_CASE(a_store_for_a_single_thread) {
-  weir::test::redis_server server;
-  weir::redis_options o = weir::test::patient_options(server);
+  redis_server server;
+  redis_options o = patient_options(server);
   o.single_threaded = true;
-  const weir::limiter l(weir::make_redis_store(io.get_executor(), o), "r",
-                        weir::fixed_window{.limit = 300, .window = 24h});
-  weir::test::crowd c;
+  const limiter l(make_redis_store(io.get_executor(), o), "r",
+                  fixed_window{.limit = 300, .window = 24h});
+  crowd c;
   for (int i = 0; i < 500; ++i) l.record("a", c.caller());
-  weir::test::run_until_complete(io, c);
+  run_until_complete(io, c);
   BOOST_TEST(c.allowed() == 300u);
   server.restart();
-  weir::test::crowd again;
-  weir::test::run_until(io, [&] {
+  crowd again;
+  run_until(io, [&] {
     if (again.complete()) l.record("a", again.caller());
     return again.allowed() > 0;
   });

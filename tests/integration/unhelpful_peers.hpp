@@ -5,8 +5,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/write.hpp>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "redis/script/scripts.hpp"
 #include "support/command_reader.hpp"

@@ -1,47 +1,36 @@
 // What a vendor says remains lowers what remains here, in memory and in a real server.
-#include <boost/test/unit_test.hpp>
-#include <vector>
-
 #include "support/limiter_fixture.hpp"
-#include "weir/weir.hpp"
 
 namespace vendor_remaining_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::decision;
-using weir::header_field;
-using weir::limiter;
-using weir::test::crowd;
+using namespace weir;
+using namespace weir::test;
 using headers = std::vector<header_field>;
 
-const weir::limiter_options following{.cool_downs = true,
-                                      .sync_remaining_with = weir::vendor_count::requests};
+const limiter_options following{.cool_downs = true, .sync_remaining_with = vendor_count::requests};
 
-const weir::policy hundred_a_day[] = {
-    weir::fixed_window{.limit = 100, .window = 24h},
-    weir::sliding_window{.limit = 100, .window = 24h},
-    weir::sliding_log{.limit = 100, .window = 24h},
-    weir::token_bucket{.capacity = 100, .refill = weir::per_day(1)},
-    weir::leaky_bucket{.capacity = 100, .leak = {7, 240h}},
+const policy hundred_a_day[] = {
+    fixed_window{.limit = 100, .window = 24h},
+    sliding_window{.limit = 100, .window = 24h},
+    sliding_log{.limit = 100, .window = 24h},
+    token_bucket{.capacity = 100, .refill = per_day(1)},
+    leaky_bucket{.capacity = 100, .leak = {7, 240h}},
 };
 
-struct fixture : weir::test::server_fixture {
+struct fixture : server_fixture {
   decision record(const limiter& l, std::int64_t cost = 1) {
     return answer([&](auto h) { l.record("a", {.cost = cost}, h); });
   }
-  decision hear(const limiter& l, const headers& said, weir::response_options options = {}) {
+  decision hear(const limiter& l, const headers& said, response_options options = {}) {
     return answer([&](auto h) { l.on_response("a", 200, said, options, h); });
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(vendor_remaining_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(less_there_is_less_here_and_more_there_is_not_more_here) {
   on_both([&](const weir::store& store) {
-    for (const weir::policy& p : hundred_a_day) {
+    for (const policy& p : hundred_a_day) {
       BOOST_TEST_CONTEXT("policy " << p.index()) {
         const limiter l(store, "r" + std::to_string(p.index()), p, following);
         BOOST_TEST(record(l, 20).remaining == 80);
@@ -62,8 +51,8 @@ BOOST_AUTO_TEST_CASE(less_there_is_less_here_and_more_there_is_not_more_here) {
 BOOST_AUTO_TEST_CASE(it_concerns_the_tier_with_the_limit_that_the_vendor_names) {
   on_both([&](const weir::store& store) {
     const limiter l(store, "r",
-                    weir::tiers(weir::token_bucket{.capacity = 100, .refill = weir::per_day(1)},
-                                weir::fixed_window{.limit = 5000, .window = 24h}),
+                    tiers(token_bucket{.capacity = 100, .refill = per_day(1)},
+                          fixed_window{.limit = 5000, .window = 24h}),
                     following);
     BOOST_TEST(record(l).remaining == 99);
     // The vendor names the limit of the day: the bucket keeps what it has.
@@ -88,13 +77,13 @@ BOOST_AUTO_TEST_CASE(it_concerns_the_tier_with_the_limit_that_the_vendor_names) 
 // all processes; that of a window of 10 s stopped all calls until the next day.
 BOOST_AUTO_TEST_CASE(what_is_left_of_a_smaller_window_lowers_no_larger_one) {
   on_both([&](const weir::store& store) {
-    const limiter hourly(store, "r", weir::fixed_window{.limit = 5000, .window = 1h}, following);
+    const limiter hourly(store, "r", fixed_window{.limit = 5000, .window = 1h}, following);
     BOOST_TEST(record(hourly).remaining == 4999);
     hear(hourly, {{"X-RateLimit-Limit", "30"}, {"X-RateLimit-Remaining", "29"}});
     BOOST_TEST(record(hourly).remaining == 4998);
     const limiter strict(store, "s",
-                         weir::tiers(weir::fixed_window{.limit = 90, .window = 24h},
-                                     weir::fixed_window{.limit = 225'000, .window = 24h}),
+                         tiers(fixed_window{.limit = 90, .window = 24h},
+                               fixed_window{.limit = 225'000, .window = 24h}),
                          following);
     hear(strict, {{"X-RateLimit-Limit", "100"}, {"X-RateLimit-Remaining", "5"}});
     BOOST_TEST(record(strict, 5).remaining == 0);
@@ -119,11 +108,11 @@ BOOST_AUTO_TEST_CASE(what_is_left_of_a_window_that_is_over_lowers_nothing) {
 
 BOOST_AUTO_TEST_CASE(a_limiter_that_counts_tokens_follows_tokens) {
   on_both([&](const weir::store& store) {
-    const weir::policy p = weir::token_bucket{.capacity = 10'000, .refill = weir::per_day(1)};
+    const policy p = token_bucket{.capacity = 10'000, .refill = per_day(1)};
     const headers said{{"x-ratelimit-remaining-requests", "3"},
                        {"x-ratelimit-remaining-tokens", "700"}};
     const limiter tokens(store, "t", p,
-                         {.cool_downs = true, .sync_remaining_with = weir::vendor_count::tokens});
+                         {.cool_downs = true, .sync_remaining_with = vendor_count::tokens});
     BOOST_TEST(hear(tokens, said).remaining == 700);
     const limiter requests(store, "r", p, following);
     BOOST_TEST(hear(requests, said).remaining == 3);
@@ -131,8 +120,7 @@ BOOST_AUTO_TEST_CASE(a_limiter_that_counts_tokens_follows_tokens) {
 }
 
 BOOST_AUTO_TEST_CASE(nothing_is_sent_for_what_is_known_already) {
-  weir::store store = weir::make_redis_store(io.get_executor(),
-                                             weir::test::patient_options(server));
+  weir::store store = make_redis_store(io.get_executor(), patient_options(server));
   const limiter l(store, "r", hundred_a_day[0], following);
   const limiter unheeding(store, "r", hundred_a_day[0], {.cool_downs = true});
   const decision d = record(l, 20);
@@ -143,8 +131,8 @@ BOOST_AUTO_TEST_CASE(nothing_is_sent_for_what_is_known_already) {
   crowd c;
   l.on_response("a", 200, said, {.known_remaining = 81}, c.caller());
   l.on_response("a", 200, said, c.caller());
-  weir::test::run_until_complete(io, c);
-  BOOST_TEST(c.failed(weir::error::store_closed) == 2u);
+  run_until_complete(io, c);
+  BOOST_TEST(c.failed(error::store_closed) == 2u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,13 +1,9 @@
 #pragma once
 
-#include <array>
 #include <chrono>
-#include <cstdint>
 #include <iterator>
 #include <limits>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "policy/kernel.hpp"
 #include "support/doubles.hpp"

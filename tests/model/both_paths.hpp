@@ -1,16 +1,10 @@
 #pragma once
 
-#include <boost/test/unit_test.hpp>
-#include <cstdint>
 #include <initializer_list>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
 
-#include "model/joint_scripts.hpp"
 #include "model/own_script.hpp"
 #include "policy/tier_set.hpp"
+#include "support/test.hpp"
 #include "support/text.hpp"
 
 /// The two paths of checks and reservations with several keys: the common one and the full kernels.

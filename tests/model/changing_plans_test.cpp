@@ -1,25 +1,14 @@
 // Plans with other numbers share a key: whatever one has written, the others read it alike in C++
 // and in a real server's scripts, and write alike.
-
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <optional>
-#include <stdexcept>
-#include <string>
 #include <type_traits>
-#include <utility>
-#include <vector>
 
 #include "model/policy_shapes.hpp"
-#include "model/record_scripts.hpp"
 #include "model/tier_script.hpp"
 #include "model/trace_clock.hpp"
-#include "redis/script/scripts.hpp"
 #include "support/redis_server.hpp"
 #include "support/text.hpp"
 
 namespace changing_plans_test {
-namespace {
 
 using namespace weir;
 using policies::any_replay;
@@ -35,13 +24,8 @@ struct tally {
   int allowed = 0, refused = 0, reserved = 0, given_back = 0, charged = 0, lowered = 0;
 };
 
-struct fixture {
-  test::redis_server server{{.unix_socket = true}};
-  test::redis_client client{server};
-  model::joint_scripts turns{client};
-  test::script_harness settlements{client, redis::scripts()[redis::settlement].text};
-  model::record_scripts records{client};
-  test::random_source random{test::run_seed(), 1300};
+struct fixture : model::script_server {
+  fixture() : script_server(1300) {}
 };
 
 /// One key of some plans.
@@ -117,13 +101,8 @@ class trace {
         "\n  C++: " + test::text_of(here) + "\n  Lua: " + test::text_of(there));
   }
 
-  std::vector<any_replay> ask(std::int64_t checks) {
-    const auto numbers = f_.records.run(asked_, clock_->now(), checks, f_.random);
-    return asked_.restore(std::span(numbers).subspan(1));
-  }
-
   void fetch() {
-    auto found = ask(0);
+    auto found = f_.found_by(asked_, clock_->now(), 0);
     compare("a fetch", policies::fetch_all<any_state>(asked_.tiers(states_), clock_->now()),
             policies::fetch_all<any_replay>(asked_.tiers(found), clock_->now()));
   }
@@ -140,7 +119,7 @@ class trace {
           asked_.kernels[0]);
     };
     const decision d = of(states_[0]);
-    auto found = ask(1);
+    auto found = f_.found_by(asked_, clock_->now());
     compare("a record", d, of(found[0]));
     (d.allowed ? total_.allowed : total_.refused) += 1;
     if (d.allowed) taken_.push_back({plan_, d, asked_.costs[0], {}});
@@ -148,7 +127,7 @@ class trace {
 
   void reserve() {
     const std::int64_t max_wait = f_.random.magnitude(longest_wait);
-    const auto there = asked_.reserve(f_.turns, clock_->now(), 1, max_wait, f_.random.one_in(3));
+    const auto there = f_.reserve(asked_, clock_->now(), 1, max_wait);
     auto found_here = policies::found_in(asked_.tiers(states_), clock_->now());
     const decision d = policies::reserve_all<any_state>(asked_.tiers(states_), clock_->now(),
                                                         max_wait);
@@ -191,9 +170,7 @@ class trace {
   }
 
   void compare_settled(const char* what, const std::vector<std::int64_t>& arguments) {
-    f_.settlements.set_clock(clock_->now());
-    const auto numbers = asked_.run(f_.client, f_.settlements, arguments, 1, 2 + asked_.width());
-    auto found = asked_.restore(std::span(numbers).subspan(2));
+    auto found = f_.settle(asked_, clock_->now(), arguments).left;
     compare(what, policies::settled<any_state>(asked_.tiers(states_), clock_->now(), true),
             policies::settled<any_replay>(asked_.tiers(found), clock_->now(), true));
   }
@@ -235,8 +212,6 @@ void compare_all(fixture& f) {
   BOOST_TEST(total.charged > 0);
   BOOST_TEST(total.lowered > 0);
 }
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(changing_plans_suite, fixture)
 

@@ -1,10 +1,5 @@
 #include "model/differential.hpp"
 
-#include <deque>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
 #include "model/joint_scripts.hpp"
 #include "model/policy_shapes.hpp"
 #include "model/reference.hpp"

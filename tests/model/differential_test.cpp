@@ -1,19 +1,15 @@
 // For every policy: the reference model, the kernel in C++ and the kernel's script in a real server
 // agree on every field of every decision.
-
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-
 #include "model/differential.hpp"
 #include "model/policy_shapes.hpp"
 #include "support/redis_server.hpp"
 #include "support/sanitized.hpp"
+#include "support/test.hpp"
 
 namespace differential_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
+using namespace weir::test;
 
 constexpr std::int64_t steps_with_script = test::is_sanitized ? 25'000 : 100'000;
 constexpr std::int64_t steps_in_process = test::is_sanitized ? 12'500 : 50'000;
@@ -79,8 +75,6 @@ void compare_all(std::uint32_t stream) {
     BOOST_TEST(t.behind > t.decisions / 200);
   }
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(differential_suite)
 

@@ -1,35 +1,24 @@
 // Reservations lose no part of a microsecond: each is told the first whole microsecond of its exact
 // turn, and the bucket goes on from the exact one, in C++ and in a real server's scripts.
-
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
 #include <numeric>
-#include <string>
-#include <vector>
 
 #include "model/policy_shapes.hpp"
 #include "model/tier_script.hpp"
-#include "redis/script/scripts.hpp"
 #include "support/redis_server.hpp"
 #include "support/text.hpp"
 
 namespace exact_turns_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
+using namespace weir::test;
 using policies::any_state;
 using policies::wide;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
 constexpr std::int64_t long_enough = std::int64_t{1} << 50;
 
-struct fixture {
-  test::redis_server server{{.unix_socket = true}};
-  test::redis_client client{server};
-  model::joint_scripts turns{client};
-  test::script_harness settlements{client, redis::scripts()[redis::settlement].text};
-  test::random_source random{test::run_seed(), 4900};
+struct fixture : model::script_server {
+  fixture() : script_server(4900) {}
 };
 
 struct shape {
@@ -90,8 +79,7 @@ class subject {
   std::vector<turn> reserve(std::int64_t now, std::int64_t checks, std::int64_t cost) {
     std::ranges::fill(asked_.costs, cost);
     std::vector<turn> all;
-    for (const auto& there :
-         asked_.reserve(f_.turns, now, checks, long_enough, f_.random.one_in(2))) {
+    for (const auto& there : f_.reserve(asked_, now, checks, long_enough)) {
       auto found = policies::found_in(asked_.tiers(states_), now);
       const decision d = policies::reserve_all<any_state>(asked_.tiers(states_), now, long_enough);
       BOOST_TEST_REQUIRE((d == there.said), "\n  C++: " << test::text_of(d) << "\n  Lua: "
@@ -106,9 +94,7 @@ class subject {
 
   void give_back(std::int64_t now, const turn& t) {
     std::ranges::fill(asked_.costs, t.cost);
-    const auto arguments = asked_.settlement(0, t.known);
-    f_.settlements.set_clock(now);
-    asked_.run(f_.client, f_.settlements, arguments, 1, 2 + asked_.width());
+    f_.give_back(asked_, now, t.known);
     policies::settle_all(asked_.tiers(states_), now, t.known);
   }
 
@@ -138,8 +124,6 @@ std::vector<policy> some_buckets(test::random_source& random) {
   }
   return all;
 }
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(exact_turns_suite, fixture)
 

@@ -1,15 +1,9 @@
 // What comes back is never more than was taken: of random requests, bookings, refunds and charges
 // on a few buckets, those that were kept all pass when they are replayed without what was given
 // back. In C++ only, so that there can be a million.
-
-#include <boost/test/unit_test.hpp>
-
 #include "giving_back_trace.hpp"
-#include "policy/tier_set.hpp"
-#include "support/random_source.hpp"
 
 namespace giving_back_test {
-namespace {
 
 using namespace weir;
 using namespace weir::test::giving_back;
@@ -36,8 +30,6 @@ void check_traces(limiters which, bool spaced, bool steps_back, std::uint32_t st
   BOOST_TEST(came_back > steps_wanted / 200);
   BOOST_TEST(mixed > steps_wanted / 400);
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(giving_back_suite)
 

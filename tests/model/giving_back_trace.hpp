@@ -2,15 +2,11 @@
 
 // Random requests, reservations, refunds and charges on a few buckets, and their replay without
 // what was given back.
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <stdexcept>
-#include <string>
-#include <vector>
 
 #include "policy/tier_set.hpp"
 #include "support/random_source.hpp"
 #include "support/sanitized.hpp"
+#include "support/test.hpp"
 #include "support/text.hpp"
 
 namespace weir::test::giving_back {

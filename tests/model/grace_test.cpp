@@ -1,21 +1,14 @@
 // A state that has ended, or out of which all has been taken back, stays for a while: the clock may
 // step back.
-
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <vector>
-
 #include "model/kernel_subject.hpp"
 #include "model/tier_script.hpp"
-#include "redis/script/scripts.hpp"
 #include "support/redis_server.hpp"
 #include "support/text.hpp"
 
 namespace grace_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
+using namespace weir::test;
 using policies::any_replay;
 using policies::any_state;
 
@@ -25,7 +18,7 @@ constexpr std::int64_t t0 = 1'790'000'000'123'456 / hour * hour;
 /// One subject, in C++ and in a real server, which have to agree.
 class both {
  public:
-  explicit both(const policy& p) : text_(test::text_of(p)) {
+  explicit both(const policy& p) {
     asked_.kernels.push_back(policies::compile(p));
     asked_.keys.push_back("k");
     asked_.costs.push_back(1);
@@ -34,9 +27,7 @@ class both {
   }
 
   decision record(std::int64_t now) {
-    checks_.set_clock(now);
-    const auto numbers = asked_.check(checks_, 1, false);
-    auto found = asked_.restore(std::span(numbers).subspan(1));
+    auto found = at_.found_by(asked_, now);
     const decision d = policies::record_all<any_state>(asked_.tiers(states_), now);
     BOOST_TEST((d == policies::record_all<any_replay>(asked_.tiers(found), now)));
     return d;
@@ -44,10 +35,8 @@ class both {
 
   void refund(std::int64_t now, const decision& said) {
     const policies::tickets known = policies::tickets_of(said);
-    const auto arguments = asked_.settlement(0, known);
-    settlements_.set_clock(now);
-    settlements_.forget_ttl("k");
-    asked_.run(client_, settlements_, arguments, 1, 2 + asked_.width());
+    at_.settlements.forget_ttl("k");
+    at_.give_back(asked_, now, known);
     policies::settle_all(asked_.tiers(states_), now, known);
   }
 
@@ -60,23 +49,17 @@ class both {
         asked_.kernels[0]);
   }
 
-  std::int64_t ttl() { return settlements_.requested_ttl("k").value_or(-1); }
+  std::int64_t ttl() { return at_.settlements.requested_ttl("k").value_or(-1); }
   std::int64_t ttl_at(std::int64_t now) {
-    settlements_.set_clock(now);
+    at_.settlements.set_clock(now);
     return ttl();
   }
 
  private:
-  test::redis_server server_{{.unix_socket = true}};
-  test::redis_client client_{server_};
-  model::joint_scripts checks_{client_};
-  test::script_harness settlements_{client_, redis::scripts()[redis::settlement].text};
-  std::string text_;
+  model::script_server at_{990};
   model::tier_script asked_;
   std::vector<any_state> states_;
 };
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(grace_suite)
 

@@ -1,21 +1,10 @@
 #pragma once
 
-#include <boost/test/unit_test.hpp>
-#include <cstdint>
-#include <deque>
-#include <optional>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "redis/script/call_writer.hpp"
 #include "redis/script/reply.hpp"
 #include "redis/script/scripts.hpp"
-#include "support/redis_client.hpp"
 #include "support/script_harness.hpp"
+#include "support/test.hpp"
 
 namespace weir::model {
 

@@ -1,29 +1,17 @@
 // Several policies at once: the plainest way to do it, the kernels in C++ and the scripts for
 // several tiers in a real server agree on every decision; and what one refuses, none counts.
-
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <memory>
-#include <optional>
-#include <stdexcept>
-#include <vector>
-
 #include "model/policy_shapes.hpp"
 #include "model/record_scripts.hpp"
 #include "model/reference.hpp"
-#include "model/tier_script.hpp"
 #include "model/trace_clock.hpp"
-#include "policy/tier_set.hpp"
 #include "support/redis_server.hpp"
 #include "support/sanitized.hpp"
 #include "support/text.hpp"
 
 namespace joint_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
+using namespace weir::test;
 using policies::any_replay;
 using policies::any_state;
 
@@ -67,12 +55,8 @@ class plain_hold final : public model::reference {
 /// One subject of several policies, three times over. A hold may stand behind each.
 class joint_trace {
  public:
-  joint_trace(test::random_source& random, test::redis_client& client, model::joint_scripts& script,
-              int number)
-      : random_(random),
-        client_(client),
-        script_(script),
-        name_("k" + std::to_string(number) + ".") {}
+  joint_trace(model::script_server& at, int number)
+      : at_(at), random_(at.random), name_("k" + std::to_string(number) + ".") {}
 
   void add(const policy& p, std::int64_t cost) {
     add(policies::compile(p), model::make_reference(p, model::most_of(p)), cost);
@@ -107,11 +91,11 @@ class joint_trace {
                                                       : 1;
       compare(step, checks);
     }
-    for (const std::string& key : asked_.keys) client_.must("DEL", key);
+    for (const std::string& key : asked_.keys) at_.client.must("DEL", key);
   }
 
   void compare(int step, std::int64_t checks) {
-    std::vector<any_replay> found = ask_server(checks);
+    std::vector<any_replay> found = at_.found_by(asked_, clock_->now(), checks);
     for (std::int64_t i = 0; i < std::max<std::int64_t>(1, checks); ++i) {
       const decision plain = plainly(checks > 0);
       const decision here = kernels(states_, checks > 0);
@@ -123,7 +107,7 @@ class joint_trace {
             std::to_string(checks) + "\n  plain: " + test::text_of(plain) +
             "\n  C++:   " + test::text_of(here) + "\n  Lua:   " + test::text_of(there));
       }
-      if (random_.one_in(20)) model::require_ttls(client_, asked_, states_);
+      if (random_.one_in(20)) model::require_ttls(at_.client, asked_, states_);
       clock_->hear(plain);
       (plain.allowed ? allowed : refused) += 1;
       if (plain.cooling_down) ++held;
@@ -150,10 +134,10 @@ class joint_trace {
       const policies::cool_down asked(pause);
       plain->pause(clock_->now(), pause);
       asked.record(std::get<policies::cool_down::state>(states_[i]), clock_->now(), 1);
-      script_.set_clock(clock_->now());
+      at_.scripts.set_clock(clock_->now());
       const std::string key[] = {asked_.keys[i]};
       const redis::call_tier tiers[] = {{asked, 1}};
-      script_.run(tiers, key, {}, false);
+      at_.scripts.run(tiers, key, {}, false);
     }
   }
 
@@ -210,15 +194,8 @@ class joint_trace {
                   : policies::fetch_all(all, clock_->now());
   }
 
-  std::vector<any_replay> ask_server(std::int64_t checks) {
-    script_.set_clock(clock_->now());
-    const auto numbers = asked_.check(script_, checks, random_.one_in(3));
-    return asked_.restore(std::span(numbers).subspan(1));
-  }
-
+  model::script_server& at_;
   test::random_source& random_;
-  test::redis_client& client_;
-  model::joint_scripts& script_;
   const std::string name_;
   std::int64_t span_ = 1;
   std::optional<model::trace_clock> clock_;
@@ -244,21 +221,16 @@ decision refused_for(std::int64_t retry) {
   return d;
 }
 
-struct fixture {
-  test::redis_server server{{.unix_socket = true}};
-  test::redis_client client{server};
-  model::joint_scripts script{client};
-  test::random_source random{test::run_seed(), 700};
+struct fixture : model::script_server {
+  fixture() : script_server(700) {}
 };
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(joint_suite)
 
 BOOST_FIXTURE_TEST_CASE(model_kernels_and_script_agree, fixture) {
   std::int64_t allowed = 0, refused = 0, held = 0;
   for (int n = 0; allowed + refused < steps_wanted; ++n) {
-    joint_trace trace(random, client, script, n);
+    joint_trace trace(*this, n);
     trace.add_some();
     trace.run();
     allowed += trace.allowed;
@@ -331,7 +303,7 @@ BOOST_FIXTURE_TEST_CASE(without_a_limit_the_largest_costs_pass_together, fixture
        {policy(fixed_window{.limit = unlimited, .window = 1s}),
         policy(sliding_window{.limit = unlimited, .window = 1s}),
         policy(sliding_log{.limit = unlimited, .window = 1s, .resolution = 1ms})}) {
-    joint_trace trace(random, client, script, n++);
+    joint_trace trace(*this, n++);
     trace.add(p, std::visit([](const auto& k) { return k.ceiling(); }, policies::compile(p)));
     trace.add(token_bucket{10, every(7ms)}, 1);
     for (int step = 0; step < 3; ++step) trace.compare(step, 3);
@@ -356,9 +328,7 @@ BOOST_FIXTURE_TEST_CASE(an_enter_with_others_knows_how_long_leases_last_at_most,
     }
     const auto decisions = [&](std::int64_t now, std::int64_t number) {
       asked.costs = {number, 1};
-      script.set_clock(now);
-      const auto numbers = asked.check(script, 1, false);
-      auto found = asked.restore(std::span(numbers).subspan(1));
+      auto found = found_by(asked, now);
       return std::pair{policies::record_all<any_state>(asked.tiers(states), now),
                        policies::record_all<any_replay>(asked.tiers(found), now)};
     };

@@ -1,29 +1,18 @@
 // Policies change while their keys are in use. Whoever is refused and waits `retry_after` passes
 // then, if no other comes: in C++ and in a real server's scripts. The clock does not step back.
-
-#include <algorithm>
 #include <boost/system/system_error.hpp>
-#include <boost/test/unit_test.hpp>
-#include <optional>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "model/policy_shapes.hpp"
-#include "model/record_scripts.hpp"
 #include "model/tier_script.hpp"
 #include "model/trace_clock.hpp"
-#include "redis/script/scripts.hpp"
 #include "support/redis_server.hpp"
 #include "support/sanitized.hpp"
 #include "support/text.hpp"
 
 namespace kept_promises_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
+using namespace weir::test;
 using policies::any_replay;
 using policies::any_state;
 
@@ -32,13 +21,8 @@ constexpr int traces = test::is_sanitized ? 40 : 150;
 constexpr int steps_per_trace = 120;
 constexpr std::int64_t longest_wait = 2'678'400'000'000;  // 31 days
 
-struct fixture {
-  test::redis_server server{{.unix_socket = true}};
-  test::redis_client client{server};
-  model::joint_scripts turns{client};
-  model::record_scripts records{client};
-  test::script_harness settlements{client, redis::scripts()[redis::settlement].text};
-  test::random_source random{test::run_seed(), 4906};
+struct fixture : model::script_server {
+  fixture() : script_server(4906) {}
 };
 
 bool is_valid(const policy& p) {
@@ -231,8 +215,7 @@ class trace {
     return policies::record_all<State>(asked_.tiers(states), now);
   }
   decision record_there(std::int64_t now) {
-    const auto numbers = f_.records.run(asked_, now, 1, f_.random);
-    auto found = asked_.restore(std::span(numbers).subspan(1));
+    auto found = f_.found_by(asked_, now);
     return record_in(found, now);
   }
 
@@ -261,7 +244,7 @@ class trace {
   }
 
   decision reserve_there(std::int64_t now, std::int64_t max_wait) {
-    return asked_.reserve(f_.turns, now, 1, max_wait, f_.random.one_in(3))[0].said;
+    return f_.reserve(asked_, now, 1, max_wait)[0].said;
   }
 
   void reserve() {
@@ -290,9 +273,7 @@ class trace {
   void charge() {
     for (std::int64_t& cost : asked_.costs) cost = -cost;
     const policies::tickets known = policies::tickets_of(decision{});
-    const auto arguments = asked_.settlement(0, known);
-    f_.settlements.set_clock(now_);
-    asked_.run(f_.client, f_.settlements, arguments, 1, 2 + asked_.width());
+    f_.give_back(asked_, now_, known);
     policies::settle_all(asked_.tiers(states_), now_, known);
   }
 
@@ -338,8 +319,6 @@ void keep_promises_of(fixture& f) {
     return std::vector<policy>{f.random.pick(of_each)};
   });
 }
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(kept_promises_suite, fixture)
 

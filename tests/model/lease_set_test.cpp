@@ -1,24 +1,15 @@
 // The kernel of a gate: C++, its script in a real server, and a plain reference agree on every
 // field of every decision, on which leases are in afterwards, and on the TTL.
-
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <map>
-#include <memory>
-
 #include "model/joint_scripts.hpp"
 #include "policy/kernel.hpp"
 #include "support/random_source.hpp"
 #include "support/redis_server.hpp"
-#include "support/script_harness.hpp"
 #include "support/text.hpp"
 
 namespace lease_set_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
+using namespace weir::test;
 using policies::lease_set;
 using act = lease_set::act;
 
@@ -156,8 +147,6 @@ struct fixture {
   reference plain;
   std::int64_t steps = 0;
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(lease_set_suite, fixture)
 

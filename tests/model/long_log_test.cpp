@@ -1,36 +1,22 @@
 // Logs of hundreds of entries out of which requests are taken back, anywhere: the kernel in C++,
 // the script in a real server and a plain list of what is kept agree, and what was given back takes
 // no room. A request with more than 128 newer entries stays.
-
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <deque>
-#include <stdexcept>
-#include <string>
-#include <vector>
-
 #include "model/tier_script.hpp"
-#include "redis/script/scripts.hpp"
 #include "support/random_source.hpp"
 #include "support/redis_server.hpp"
 #include "support/text.hpp"
 
 namespace long_log_test {
-namespace {
 
 using namespace weir;
+using namespace weir::test;
 using policies::any_replay;
 using policies::any_state;
-using std::chrono::microseconds;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
 
-struct fixture {
-  test::redis_server server{{.unix_socket = true}};
-  test::redis_client client{server};
-  model::joint_scripts checks{client};
-  test::script_harness settlements{client, redis::scripts()[redis::settlement].text};
-  test::random_source random{test::run_seed(), 980};
+struct fixture : model::script_server {
+  fixture() : script_server(980) {}
 };
 
 /// One subject of a log without a resolution.
@@ -46,9 +32,7 @@ class long_log {
 
   decision record(std::int64_t now, std::int64_t cost) {
     asked_.costs[0] = cost;
-    f_.checks.set_clock(now);
-    const auto numbers = asked_.check(f_.checks, 1, false);
-    auto found = asked_.restore(std::span(numbers).subspan(1));
+    auto found = f_.found_by(asked_, now);
     const decision d = policies::record_all<any_state>(asked_.tiers(states_), now);
     compare(d, policies::record_all<any_replay>(asked_.tiers(found), now));
     if (d.allowed) kept_.push_back({now, cost, d});
@@ -58,7 +42,7 @@ class long_log {
   decision book(std::int64_t now, std::int64_t cost) {
     asked_.costs[0] = cost;
     const std::int64_t max_wait = 10 * window_;
-    const auto there = asked_.reserve(f_.checks, now, 1, max_wait, f_.random.one_in(3));
+    const auto there = f_.reserve(asked_, now, 1, max_wait);
     const decision d = policies::reserve_all<any_state>(asked_.tiers(states_), now, max_wait);
     compare(d, there[0].said);
     if (d.allowed) kept_.push_back({now + d.delay.count(), cost, d});
@@ -69,10 +53,7 @@ class long_log {
   bool give_back(std::int64_t now, std::size_t which, std::int64_t cost) {
     asked_.costs[0] = cost;
     const policies::tickets known = policies::tickets_of(kept_[which].said);
-    const auto arguments = asked_.settlement(0, known);
-    f_.settlements.set_clock(now);
-    const auto numbers = asked_.run(f_.client, f_.settlements, arguments, 1, 2 + asked_.width());
-    auto found = asked_.restore(std::span(numbers).subspan(2));
+    auto found = f_.give_back(asked_, now, known).left;
     policies::settle_all(asked_.tiers(states_), now, known);
     compare(policies::settled<any_state>(asked_.tiers(states_), now, true),
             policies::settled<any_replay>(asked_.tiers(found), now, true));
@@ -140,8 +121,6 @@ class long_log {
   std::vector<any_state> states_;
   std::deque<request> kept_;
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(long_log_suite, fixture)
 

@@ -1,24 +1,15 @@
 // Random calls on a memcached server and on a memory store, under one clock: every field of every
 // decision is the same, of reservations and of those that are given back, too. When a reservation
 // has its turn is also checked against the written references, which share no code with the stores.
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <exception>
-#include <string>
-#include <vector>
-
 #include "model/policy_shapes.hpp"
 #include "model/twin_stores.hpp"
 #include "support/reservation_ledger.hpp"
 #include "support/sanitized.hpp"
-#include "support/text.hpp"
-#include "weir/weir.hpp"
 
 namespace memcached_trace_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
+using namespace weir::test;
 using model::twin_stores::reservation;
 using model::twin_stores::twins;
 
@@ -187,8 +178,6 @@ struct fixture : model::twin_stores::fixture {
     if (d.allowed) t.reserved.push_back(std::move(r));
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(memcached_trace_suite, fixture)
 

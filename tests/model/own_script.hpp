@@ -1,18 +1,12 @@
 #pragma once
 
-#include <boost/test/unit_test.hpp>
-#include <cstdint>
-#include <map>
-#include <optional>
-#include <span>
 #include <sstream>
-#include <string>
 #include <variant>
-#include <vector>
 
 #include "model/joint_scripts.hpp"
 #include "policy/kernel.hpp"
 #include "support/redis_server.hpp"
+#include "support/test.hpp"
 
 namespace weir::model {
 
@@ -20,7 +14,7 @@ namespace weir::model {
 class own_script {
  public:
   own_script(test::redis_client& client, const policy& p)
-      : kernel_(policies::compile(p)), scripts_(client) {}
+      : client_(client), kernel_(policies::compile(p)), scripts_(client) {}
 
   /// What becomes of the last check of each key; empty if it holds something else.
   std::vector<std::optional<decision>> record(const std::vector<std::string>& keys,
@@ -48,10 +42,37 @@ class own_script {
         },
         kernel_);
   }
+  /// So many checks of each key. As the client does: counts of 1 are left out.
+  std::vector<std::optional<decision>> check(const std::vector<std::string>& keys, std::int64_t now,
+                                             std::int64_t count, std::int64_t cost = 1) {
+    return record(keys, now, std::vector<std::int64_t>(count == 1 ? 0 : keys.size(), count), cost);
+  }
   decision record(std::int64_t now, std::int64_t cost = 1) {
     return record({"k"}, now, {}, cost).front().value();
   }
-  decision fetch(std::int64_t now) { return record({"k"}, now, {0}).front().value(); }
+  decision fetch(std::int64_t now, std::int64_t cost = 1) {
+    return record({"k"}, now, {0}, cost).front().value();
+  }
+  /// One request in each microsecond from `from` to before `to`. The answers are dropped.
+  void fill(std::int64_t from, std::int64_t to) {
+    const redis::call_tier tiers[] = {{kernel_, 1}};
+    const std::string keys[] = {"k"};
+    scripts_.harness_of(list());  // loads it: below, replies are due
+    for (std::int64_t sent = from, read = from; read < to; ++read) {
+      for (; sent < std::min(read + 500, to); ++sent) {
+        scripts_.send_clock(sent);
+        scripts_.send(tiers, keys, {}, false, false);
+      }
+      for (int replies = 0; replies < 2; ++replies) {
+        const test::reply r = client_.read();
+        if (r.is_error()) throw std::runtime_error(r.text);
+      }
+    }
+  }
+  std::optional<std::int64_t> requested_ttl(const std::string& key) {
+    return scripts_.requested_ttl(key);
+  }
+  void forget_ttl(const std::string& key) { scripts_.forget_ttl(key); }
 
   /// The argument of the production script.
   std::string argument(std::int64_t cost = 1) const {
@@ -69,6 +90,7 @@ class own_script {
     return joint_scripts::list_of(tiers, false);
   }
 
+  test::redis_client& client_;
   policies::kernel kernel_;
   joint_scripts scripts_;
 };
@@ -83,6 +105,11 @@ struct script_fixture {
     const test::reply end = client.must("HGET", "test:ttl", key);
     BOOST_TEST_REQUIRE(!end.is_null());
     return std::stoll(end.text);
+  }
+
+  std::string dump(const std::string& key) {
+    const test::reply r = client.must("DUMP", key);
+    return r.is_null() ? "" : r.text;
   }
 
   /// How often each command has run since the last call of this.

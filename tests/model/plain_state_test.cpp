@@ -1,23 +1,15 @@
 // The common path of a record: what it writes, what it leaves alone, and that other writers of the
 // same keys keep to the same rule of TTLs.
-
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <map>
-
 #include "model/own_script.hpp"
 #include "model/policy_shapes.hpp"
 #include "redis/resp/error_reply.hpp"
-#include "support/random_source.hpp"
 #include "support/text.hpp"
 
 namespace plain_state_test {
-namespace {
 
 using namespace weir;
+using namespace weir::test;
 using model::own_script;
-using namespace std::chrono_literals;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
 
@@ -52,8 +44,6 @@ const shape shapes[] = {
     {sliding_log{2, 1h}, nullptr, nullptr, "rpush"},
     {sliding_log{2, 1h, 1min}, nullptr, nullptr, "lset"},
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(plain_state_suite, model::script_fixture)
 
@@ -161,8 +151,7 @@ BOOST_AUTO_TEST_CASE(a_rate_in_parts_of_a_microsecond_takes_a_common_path_of_its
     send(script, some);
     const test::reply refused = client.read();
     BOOST_TEST(refused.is_error());
-    BOOST_TEST((weir::redis::classify_error(refused.text) == weir::error::out_of_memory),
-               refused.text);
+    BOOST_TEST((weir::redis::classify_error(refused.text) == error::out_of_memory), refused.text);
   }
   client.must("CONFIG", "SET", "maxmemory", "0");
   BOOST_TEST(client.must("GET", keys[0]).text == state);
@@ -193,8 +182,7 @@ BOOST_AUTO_TEST_CASE(buckets_that_are_full_again_all_get_the_same_text) {
   const test::reply refused = client.read();
   client.must("CONFIG", "SET", "maxmemory", "0");
   BOOST_TEST(refused.is_error());
-  BOOST_TEST((weir::redis::classify_error(refused.text) == weir::error::out_of_memory),
-             refused.text);
+  BOOST_TEST((weir::redis::classify_error(refused.text) == error::out_of_memory), refused.text);
   for (const std::string& key : keys) BOOST_TEST(client.must("GET", key).text == state);
 }
 
@@ -295,104 +283,6 @@ BOOST_AUTO_TEST_CASE(plans_that_share_a_key_keep_it_as_long_as_the_state_matters
         now += random.magnitude(2 * policies::grid);
       }
       BOOST_TEST(admitted > 0);
-    }
-  }
-}
-
-BOOST_AUTO_TEST_CASE(keys_of_another_type_are_told_among_sixty_four) {
-  for (const shape& s : shapes) {
-    BOOST_TEST_CONTEXT(test::text_of(s.of)) {
-      client.must("FLUSHALL");
-      own_script script(client, s.of);
-      const auto keys = names(64);
-      for (const std::size_t other : {0, 31, 63}) {
-        client.must("HSET", keys[other], "field", "1");
-        client.must("SADD", keys[other / 2 + 1], "member");
-      }
-      client.must("SET", keys[40], "neither a number nor a state");
-      script.record({keys[50]}, t0);
-      const auto is_ours = [&](std::size_t i) {
-        return i != 0 && i != 31 && i != 63 && i != 1 && i != 16 && i != 32 && i != 40;
-      };
-      for (const std::int64_t checks : {0, 1, 2}) {
-        const auto answers = script.record(keys, t0, std::vector<std::int64_t>(64, checks));
-        for (std::size_t i = 0; i < keys.size(); ++i) {
-          BOOST_TEST_CONTEXT("key " << i << ", " << checks << " checks") {
-            BOOST_TEST(answers[i].has_value() == is_ours(i));
-            if (!answers[i]) continue;
-            // One admitted before, and both are taken by the last.
-            const std::int64_t used = std::min<std::int64_t>(2, (checks == 0   ? 0
-                                                                 : checks == 1 ? 1
-                                                                               : 3) +
-                                                                    (i == 50 ? 1 : 0));
-            BOOST_TEST(answers[i]->used == used);
-          }
-        }
-      }
-      BOOST_TEST(client.must("HGET", keys[31], "field").text == "1");
-      BOOST_TEST(client.must("GET", keys[40]).text == "neither a number nor a state");
-    }
-  }
-}
-
-// A fetch finds nothing where MGET says nil; only a look at the key alone tells that it holds
-// something else.
-BOOST_AUTO_TEST_CASE(a_fetch_tells_another_type_from_an_absent_key_and_makes_none) {
-  for (const shape& s : shapes) {
-    BOOST_TEST_CONTEXT(test::text_of(s.of)) {
-      client.must("FLUSHALL");
-      own_script script(client, s.of);
-      client.must("HSET", "hash", "field", "1");
-      for (const auto& keys : {std::vector<std::string>{"hash"}, {"absent", "hash", "nor this"}}) {
-        const auto answers = script.record(keys, t0, std::vector<std::int64_t>(keys.size(), 0));
-        for (std::size_t i = 0; i < keys.size(); ++i) {
-          BOOST_TEST(answers[i].has_value() == (keys[i] != "hash"));
-          BOOST_TEST(client.must("EXISTS", keys[i]).integer == (keys[i] == "hash"));
-        }
-      }
-    }
-  }
-}
-
-// Numbers that Redis adds to and Lua reads, but that no bucket has written, and the reverse.
-BOOST_AUTO_TEST_CASE(numbers_that_are_no_state_are_told_whether_a_check_passes_or_not) {
-  own_script roomy(client, token_bucket{3, per_second(1000)});
-  own_script tight(client, token_bucket{1, per_second(1000)});
-  own_script roomy_in_parts(client, token_bucket{3, {7, 3s}});
-  own_script tight_in_parts(client, token_bucket{1, {7, 3s}});
-  const std::string ahead = std::to_string(t0 + 1000);
-  const std::string strange[] = {"0",
-                                 "-1",
-                                 "0" + ahead,
-                                 " " + ahead,
-                                 ahead + " ",
-                                 "+" + ahead,
-                                 " 1.7900000002e15",
-                                 "1.7900000002e15 ",
-                                 "1.79000000020e15",
-                                 "+179000000012345",
-                                 ahead + ".0",
-                                 "0x1p50",
-                                 "1790000000124e3",
-                                 ahead + "/",
-                                 ahead + "/1 ",
-                                 ahead + "/-1",
-                                 ahead + "/1/1",
-                                 ahead + ".0/1",
-                                 "/1",
-                                 ahead.substr(1) + "."};
-  for (const std::string& text : strange) {
-    BOOST_TEST_CONTEXT("'" << text << "'") {
-      for (own_script* script : {&roomy, &tight, &roomy_in_parts, &tight_in_parts}) {
-        for (const auto& keys : {std::vector<std::string>{"k"}, {"before", "k"}}) {
-          client.must("SET", "k", text);
-          client.must("DEL", "before");
-          BOOST_TEST(!script->record(keys, t0).back().has_value());
-          BOOST_TEST(!script->record(keys, t0, {0, 0}).back().has_value());
-          BOOST_TEST(client.must("GET", "k").text == text);
-          BOOST_TEST(client.must("PTTL", "k").integer == -1);
-        }
-      }
     }
   }
 }

@@ -1,21 +1,15 @@
 // What every policy promises, whatever its algorithm: checked on the kernels in C++, with random
 // traffic.
-
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <map>
-#include <vector>
-
 #include "model/kernel_subject.hpp"
 #include "model/policy_shapes.hpp"
 #include "model/trace_clock.hpp"
+#include "support/test.hpp"
 #include "support/text.hpp"
 
 namespace properties_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
+using namespace weir::test;
 using model::kernel_subject;
 using policies::wide;
 
@@ -121,8 +115,6 @@ wide most_in_any(std::int64_t length, const std::vector<admission>& all) {
   }
   return most;
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(properties_suite)
 

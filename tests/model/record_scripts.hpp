@@ -1,13 +1,10 @@
 #pragma once
 
-#include <boost/test/unit_test.hpp>
-#include <stdexcept>
-#include <string>
 #include <variant>
-#include <vector>
 
 #include "model/tier_script.hpp"
 #include "support/random_source.hpp"
+#include "support/test.hpp"
 
 namespace weir::model {
 

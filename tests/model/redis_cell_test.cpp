@@ -2,18 +2,13 @@
 // does. The vectors follow from its documentation: T = p / n; limit = m + 1; refused if the new
 // arrival time lies more than (m + 1) * T ahead; remaining = (tolerance - ttl) / T; reset_after =
 // the ttl; retry_after = how much too early, -1 if allowed or hopeless.
-
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-
 #include "model/kernel_subject.hpp"
+#include "support/test.hpp"
 
 namespace redis_cell_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
-using std::chrono::milliseconds;
+using namespace weir::test;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
 
@@ -39,8 +34,6 @@ void answers_alike(std::int64_t max_burst, const rate& r, std::initializer_list<
     }
   }
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(redis_cell_suite)
 

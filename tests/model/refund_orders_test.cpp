@@ -1,20 +1,15 @@
 // Refunds in every order: of some requests at a bucket, each order gives everything back, and no
 // more passes meanwhile than if the refunded requests had never come.
-
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
 #include <numeric>
-#include <string>
-#include <vector>
 
 #include "policy/tier_set.hpp"
+#include "support/test.hpp"
 #include "support/text.hpp"
 
 namespace refund_orders_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
+using namespace weir::test;
 using policies::any_state;
 using policies::instant;
 
@@ -107,8 +102,6 @@ void for_all(std::size_t requests, F f) {
     }
   }
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(refund_orders_suite)
 

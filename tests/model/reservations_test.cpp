@@ -1,7 +1,6 @@
 // The kernels in C++ and the script in a real server make the same reservations: none is due too
 // early or later than it must be, and none is overtaken. What is given back is never more than was
 // taken.
-
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>

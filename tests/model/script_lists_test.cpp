@@ -1,25 +1,14 @@
 // Which checks and reservations have scripts with a common path, and how many a process makes.
-
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <map>
-#include <string>
-#include <vector>
-
 #include "model/both_paths.hpp"
-#include "redis/script/scripts.hpp"
 
 namespace script_lists_test {
-namespace {
 
 using namespace weir;
+using namespace weir::test;
 using namespace weir::model;
-using namespace std::chrono_literals;
 using detail::check_kind;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(script_lists_suite, both_paths)
 

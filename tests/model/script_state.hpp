@@ -1,19 +1,8 @@
 #pragma once
 
-#include <algorithm>
-#include <chrono>
-#include <optional>
-#include <span>
-#include <string>
-#include <vector>
-
-#include "model/joint_scripts.hpp"
-#include "policy/kernel.hpp"
+#include "model/own_script.hpp"
 #include "support/doubles.hpp"
-#include "support/redis_server.hpp"
-#include "support/script_harness.hpp"
 #include "support/text.hpp"
-#include "weir/policy.hpp"
 
 /// Policies' scripts in a real server, for tests of the state that they leave and find there.
 namespace weir::model::script_state {
@@ -48,89 +37,8 @@ inline std::int64_t most_longer(const policy& p) {
       policies::compile(p));
 }
 
-struct script_fixture {
-  test::redis_server server{{.unix_socket = true}};
-  test::redis_client client{server};
-
-  std::string dump(const std::string& key) {
-    const test::reply r = client.must("DUMP", key);
-    return r.is_null() ? "" : r.text;
-  }
-};
-
-/// One policy's script in a real server.
-class script_subject {
- public:
-  script_subject(script_fixture& in, const policy& p)
-      : in_(in), kernel_(policies::compile(p)), scripts_(in.client) {}
-
-  /// Empty if restore() finds the key to hold something else.
-  std::vector<std::optional<decision>> check(const std::vector<std::string>& keys, std::int64_t now,
-                                             std::int64_t count, std::int64_t cost = 1) {
-    return std::visit([&](const auto& k) { return check_with(k, keys, now, count, cost); },
-                      kernel_);
-  }
-  decision record(const std::string& key, std::int64_t now, std::int64_t cost = 1) {
-    return check({key}, now, 1, cost).front().value();
-  }
-  decision fetch(const std::string& key, std::int64_t now, std::int64_t cost = 1) {
-    return check({key}, now, 0, cost).front().value();
-  }
-  /// One request in each microsecond from `from` to before `to`. The answers are dropped.
-  void fill(const std::string& key, std::int64_t from, std::int64_t to) {
-    const redis::call_tier tiers[] = {{kernel_, 1}};
-    const std::string keys[] = {key};
-    for (std::int64_t sent = from, read = from; read < to; ++read) {
-      for (; sent < std::min(read + 500, to); ++sent) {
-        harness().send_clock(sent);
-        scripts_.send(tiers, keys, {}, false, false);
-      }
-      for (int replies = 0; replies < 2; ++replies) {
-        const test::reply r = in_.client.read();
-        if (r.is_error()) throw std::runtime_error(r.text);
-      }
-    }
-  }
-  std::optional<std::int64_t> requested_ttl(const std::string& key) {
-    return harness().requested_ttl(key);
-  }
-  void forget_ttl(const std::string& key) { harness().forget_ttl(key); }
-
- private:
-  template <class Kernel>
-  std::vector<std::optional<decision>> check_with(const Kernel& kernel,
-                                                  const std::vector<std::string>& keys,
-                                                  std::int64_t now, std::int64_t count,
-                                                  std::int64_t cost) {
-    harness().set_clock(now);
-    // As the client does: counts of 1 are left out, and the common path is then shorter.
-    const std::vector<std::int64_t> counts(count == 1 ? 0 : keys.size(), count);
-    const redis::call_tier tiers[] = {{kernel_, cost}};
-    const auto numbers = scripts_.run(tiers, keys, counts, false);
-    std::vector<std::optional<decision>> answers;
-    for (std::size_t i = 0; i < keys.size(); ++i) {
-      const auto all = std::span(numbers);
-      typename Kernel::replay state;
-      std::optional<decision>& answer = answers.emplace_back();
-      if (!Kernel::restore(all.subspan(1 + i * Kernel::reply_width, Kernel::reply_width), state)) {
-        continue;
-      }
-      answer = count == 0 ? kernel.fetch(state, now, cost) : kernel.record(state, now, cost);
-      for (std::int64_t more = 1; more < count; ++more) answer = kernel.record(state, now, cost);
-    }
-    return answers;
-  }
-
-  test::script_harness& harness() {
-    const redis::call_tier tiers[] = {{kernel_, 1}};
-    return scripts_.harness_of(joint_scripts::list_of(tiers, false));
-  }
-
-  script_fixture& in_;
-  policies::kernel kernel_;
-  joint_scripts scripts_;
-};
-
+using model::own_script;
+using model::script_fixture;
 using test::doubles;
 
 }  // namespace weir::model::script_state

@@ -1,20 +1,14 @@
 // Turns keep a window to the microsecond on the store's clock. What goes out is later than its turn
 // by what the process needs to wake: how much more that puts into one window, and what keeps it
 // out.
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <map>
-#include <vector>
-
 #include "model/kernel_subject.hpp"
 #include "support/random_source.hpp"
+#include "support/test.hpp"
 
 namespace sends_test {
-namespace {
 
-using namespace std::chrono_literals;
 using namespace weir;
+using namespace weir::test;
 
 constexpr std::int64_t limit = 250;
 constexpr std::chrono::microseconds window = 1s;
@@ -51,8 +45,6 @@ std::int64_t most_in_a_window(const std::vector<std::int64_t>& times) {
   }
   return static_cast<std::int64_t>(most);
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(sends_suite)
 

@@ -1,19 +1,15 @@
 // The server's clock is set back, by more than the policy looks back: what was used stays used, and
 // no caller is kept out for longer than the policy's own length. (Small steps, within that length,
 // are in properties_test.cpp.)
-
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-
 #include "model/kernel_subject.hpp"
 #include "model/policy_shapes.hpp"
+#include "support/test.hpp"
 #include "support/text.hpp"
 
 namespace set_back_clock_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
+using namespace weir::test;
 using model::kernel_subject;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
@@ -59,8 +55,6 @@ void for_policies(std::uint32_t stream, Check check) {
   for_policies_of<gcra>(stream + 4, check);
   for_policies_of<leaky_bucket>(stream + 5, check);
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(set_back_clock_suite)
 

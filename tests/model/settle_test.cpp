@@ -1,29 +1,18 @@
 // What is counted and then settled, each tier with a cost of its own: the kernels in C++ and the
 // script in a real server do the same; what is given back is never more than was taken, what is
 // charged is counted, and what a vendor says is left lowers what is left here.
-
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <memory>
-#include <optional>
-#include <stdexcept>
-#include <vector>
-
 #include "model/policy_shapes.hpp"
 #include "model/record_scripts.hpp"
 #include "model/reference.hpp"
-#include "model/tier_script.hpp"
 #include "model/trace_clock.hpp"
-#include "redis/script/scripts.hpp"
 #include "support/redis_server.hpp"
 #include "support/sanitized.hpp"
 #include "support/text.hpp"
 
 namespace settle_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
+using namespace weir::test;
 using policies::any_replay;
 using policies::any_state;
 
@@ -42,12 +31,8 @@ policy random_policy(test::random_source& random) {
   return p;
 }
 
-struct fixture {
-  test::redis_server server{{.unix_socket = true}};
-  test::redis_client client{server};
-  model::record_scripts checks{client};
-  test::script_harness settlements{client, redis::scripts()[redis::settlement].text};
-  test::random_source random{test::run_seed(), 901};
+struct fixture : model::script_server {
+  fixture() : script_server(901) {}
 };
 
 enum class clock_goes { forward, anyhow };
@@ -124,8 +109,7 @@ class settled_trace {
     for (const std::int64_t most : ceilings_) {
       asked_.costs.push_back(f_.random.one_in(2) ? 1 : f_.random.magnitude(most));
     }
-    const auto numbers = f_.checks.run(asked_, now_, 1, f_.random);
-    auto found = asked_.restore(std::span(numbers).subspan(1));
+    auto found = f_.found_by(asked_, now_);
     const decision d = policies::record_all<any_state>(asked_.tiers(states_), now_);
     compare(d, policies::record_all<any_replay>(asked_.tiers(found), now_));
     clock_->hear(d);
@@ -143,17 +127,13 @@ class settled_trace {
     model::tier_script settling = asked_;
     settling.costs = amounts(r.costs);
     const policies::tickets known = policies::tickets_of(r.said);
-    const auto arguments = settling.settlement(now_ + span_, known);
-    model::tier_script sent = settling;
-    sent.keys.push_back(r.marker);
-    f_.settlements.set_clock(now_);
-    const auto numbers = sent.run(f_.client, f_.settlements, arguments, 1, 2 + sent.width());
-    auto found = settling.restore(std::span(numbers).subspan(2));
+    auto [is_done, found] = f_.settle(settling, now_, settling.settlement(now_ + span_, known),
+                                      r.marker);
 
     const auto here = settling.tiers(states_);
     if (!again) policies::settle_all(here, now_, known);
     const decision d = policies::settled<any_state>(here, now_, !again);
-    compare(d, policies::settled<any_replay>(settling.tiers(found), now_, numbers[1] == 1));
+    compare(d, policies::settled<any_replay>(settling.tiers(found), now_, is_done));
     clock_->hear(d);
 
     const auto [least, most] = std::ranges::minmax(settling.costs);
@@ -192,10 +172,7 @@ class settled_trace {
       left.costs[i] = f_.random.one_in(4) ? 0 : f_.random.magnitude(ceilings_[i]);
       before.push_back(remaining(i));
     }
-    const auto arguments = left.lowering();
-    f_.settlements.set_clock(now_);
-    const auto numbers = left.run(f_.client, f_.settlements, arguments, 1, 2 + left.width());
-    auto found = left.restore(std::span(numbers).subspan(2));
+    auto found = f_.settle(left, now_, left.lowering()).left;
     policies::lower_all(left.tiers(states_), now_);
     const decision d = policies::settled<any_state>(left.tiers(states_), now_, true);
     compare(d, policies::settled<any_replay>(left.tiers(found), now_, true));
@@ -266,8 +243,6 @@ void compare_all(fixture& f, clock_goes how) {
   }
 }
 
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(settle_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(settling_never_mints_capacity) { compare_all(*this, clock_goes::forward); }
@@ -291,8 +266,7 @@ BOOST_AUTO_TEST_CASE(a_log_whose_resolution_became_finer_does_not_date_the_reque
 
   const std::int64_t begin = t0 - t0 % 60'000'000;
   const auto record = [&](std::int64_t now) {
-    const auto numbers = checks.run(both, now, 1, random);
-    auto found = both.restore(std::span(numbers).subspan(1));
+    auto found = found_by(both, now);
     const decision d = policies::record_all<any_state>(both.tiers(states), now);
     const decision there = policies::record_all<any_replay>(both.tiers(found), now);
     BOOST_TEST((d.allowed && d == there), test::text_of(there));
@@ -308,11 +282,8 @@ BOOST_AUTO_TEST_CASE(a_log_whose_resolution_became_finer_does_not_date_the_reque
 
   const std::int64_t now = begin + 21'500'000;  // what the refunded one took has drained
   const policies::tickets known = policies::tickets_of(refunded);
-  settlements.set_clock(now);
-  const auto numbers = both.run(client, settlements, both.settlement(0, known), 1,
-                                2 + both.width());
+  auto found = give_back(both, now, known).left;
   policies::settle_all(both.tiers(states), now, known);
-  auto found = both.restore(std::span(numbers).subspan(2));
   for (std::size_t tier = 0; tier < 2; ++tier) {
     const auto here = both.tiers(states);
     const auto at_server = both.tiers(found);

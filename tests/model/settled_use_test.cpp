@@ -1,20 +1,14 @@
 // Callers take four times what they settle for later, and there are more of them than the limit
 // bears: what is really used comes close to the limit.
-
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <deque>
-
 #include "model/kernel_subject.hpp"
 #include "support/sanitized.hpp"
+#include "support/test.hpp"
 #include "support/text.hpp"
 
 namespace settled_use_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
+using namespace weir::test;
 using model::kernel_subject;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
@@ -45,8 +39,6 @@ std::int64_t passed_in(const policy& p, std::chrono::microseconds time,
   }
   return passed;
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(settled_use_suite)
 

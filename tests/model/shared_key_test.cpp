@@ -1,60 +1,37 @@
 // Plans of different lengths that share a key: no write of one shortens the TTL that another needs,
 // whether it counts now or reserves.
-
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <vector>
-
 #include "model/kernel_subject.hpp"
-#include "model/record_scripts.hpp"
 #include "model/tier_script.hpp"
-#include "redis/script/scripts.hpp"
-#include "support/random_source.hpp"
 #include "support/redis_server.hpp"
 #include "support/text.hpp"
 
 namespace shared_key_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
+using namespace weir::test;
 using policies::any_replay;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
 constexpr std::int64_t hour = 3'600'000'000;
 
-struct fixture {
-  test::redis_server server{{.unix_socket = true}};
-  test::redis_client client{server};
-  test::random_source random{test::run_seed(), 1210};
-  model::record_scripts records{client};
-  model::joint_scripts turns{client};
-  test::script_harness settlements{client, redis::scripts()[redis::settlement].text};
+struct fixture : model::script_server {
+  fixture() : script_server(1210) {}
 
   static model::tier_script asked(const policy& p) { return {{policies::compile(p)}, {1}, {"k"}}; }
 
   decision record(const policy& p, std::int64_t now, std::int64_t checks = 1) {
     const model::tier_script sent = asked(p);
-    const auto numbers = records.run(sent, now, checks, random);
-    auto found = sent.restore(std::span(numbers).subspan(1));
+    auto found = found_by(sent, now, checks);
     if (checks == 0) return policies::fetch_all<any_replay>(sent.tiers(found), now);
     return policies::record_all<any_replay>(sent.tiers(found), now);
   }
+  using script_server::give_back;
+  using script_server::reserve;
   decision reserve(const policy& p, std::int64_t now, std::int64_t max_wait) {
-    return reserve(asked(p), now, max_wait).said;
-  }
-  using reserved = model::tier_script::reserved;
-  reserved reserve(const model::tier_script& sent, std::int64_t now, std::int64_t max_wait) {
-    return sent.reserve(turns, now, 1, max_wait, random.one_in(3))[0];
+    return reserve(asked(p), now, 1, max_wait)[0].said;
   }
   void give_back(const policy& p, std::int64_t now, const decision& said) {
-    give_back(asked(p), now, {said, {}});
-  }
-  void give_back(const model::tier_script& sent, std::int64_t now, const reserved& one) {
-    const auto arguments = sent.settlement(0, policies::tickets_of(one.said, one.found));
-    settlements.set_clock(now);
-    sent.run(client, settlements, arguments, 1, 2 + sent.width());
+    give_back(asked(p), now, policies::tickets_of(said));
   }
 
   /// In microseconds.
@@ -76,8 +53,6 @@ const pair pairs[] = {
     {sliding_log{.limit = 2, .window = 1s, .count_refused = true}, sliding_log{100, 1h}},
     {sliding_log{2, 1s, 50ms}, sliding_log{100, 1h, 50ms}},
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(shared_key_suite, fixture)
 
@@ -215,17 +190,18 @@ BOOST_AUTO_TEST_CASE(reservations_ahead_that_a_shorter_plan_gives_back_leave_a_l
                                                 << order.size() << " ahead") {
         client.must("FLUSHALL");
         std::int64_t now = t0 / hour * hour + hour + 1;  // windows of both begin together
-        BOOST_TEST(
-            records.run({{policies::compile(minute)}, {1}, {"minute"}}, now, 1, random).size() > 0);
+        found_by({{policies::compile(minute)}, {1}, {"minute"}}, now);
         record(longer, now, 3);
-        std::vector<reserved> ahead;
+        std::vector<model::tier_script::reserved> ahead;
         for (std::size_t i = 0; i < order.size(); ++i) {
-          ahead.push_back(reserve(both, ++now, hour));
+          ahead.push_back(reserve(both, ++now, 1, hour)[0]);
           BOOST_TEST(ahead.back().said.allowed);
           BOOST_TEST(ahead.back().said.delay > 50s);
         }
         now += 5'000'000;
-        for (const std::size_t i : order) give_back(both, ++now, ahead[i]);
+        for (const std::size_t i : order) {
+          give_back(both, ++now, policies::tickets_of(ahead[i].said, ahead[i].found));
+        }
         BOOST_TEST(record(longer, now, 0).used == 3);
         BOOST_TEST(ttl_end() >= t0 / hour * hour + 2 * hour);
       }

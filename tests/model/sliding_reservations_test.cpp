@@ -1,6 +1,5 @@
 // The reservations of a sliding_window, microsecond by microsecond: the formula is asked at each of
 // them.
-
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <map>

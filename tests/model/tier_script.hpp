@@ -1,19 +1,12 @@
 #pragma once
 
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
 #include <cstdlib>
-#include <functional>
-#include <span>
-#include <stdexcept>
-#include <string>
-#include <vector>
 
 #include "model/joint_scripts.hpp"
 #include "policy/tier_set.hpp"
-#include "redis/script/reply.hpp"
-#include "support/redis_client.hpp"
-#include "support/script_harness.hpp"
+#include "support/random_source.hpp"
+#include "support/redis_server.hpp"
+#include "support/test.hpp"
 
 namespace weir::model {
 
@@ -144,6 +137,48 @@ struct tier_script {
       all.push_back({&kernels[i], &states[i], costs[i]});
     }
     return all;
+  }
+};
+
+/// A server and its scripts, all under one clock of the test's own. They take the common path, or,
+/// at random, the full kernels.
+struct script_server {
+  explicit script_server(std::uint32_t stream) : random(test::run_seed(), stream) {}
+
+  test::redis_server server{{.unix_socket = true}};
+  test::redis_client client{server};
+  joint_scripts scripts{client};
+  test::script_harness settlements{client, redis::scripts()[redis::settlement].text};
+  test::random_source random;
+
+  using replays = std::vector<policies::any_replay>;
+
+  /// The states that so many checks found.
+  replays found_by(const tier_script& asked, std::int64_t now, std::int64_t checks = 1) {
+    scripts.set_clock(now);
+    const auto numbers = asked.check(scripts, checks, random.one_in(3));
+    return asked.restore(std::span(numbers).subspan(1));
+  }
+  std::vector<tier_script::reserved> reserve(const tier_script& asked, std::int64_t now,
+                                             std::int64_t checks, std::int64_t max_wait) {
+    return asked.reserve(scripts, now, checks, max_wait, random.one_in(3));
+  }
+
+  struct settled {
+    bool is_done;
+    replays left;
+  };
+  /// `arguments`: settlement() or lowering(). With a marker, it is done once.
+  settled settle(const tier_script& asked, std::int64_t now,
+                 const std::vector<std::int64_t>& arguments, const std::string& marker = {}) {
+    tier_script sent = asked;
+    if (!marker.empty()) sent.keys.push_back(marker);
+    settlements.set_clock(now);
+    const auto numbers = sent.run(client, settlements, arguments, 1, 2 + asked.width());
+    return {numbers[1] == 1, asked.restore(std::span(numbers).subspan(2))};
+  }
+  settled give_back(const tier_script& asked, std::int64_t now, const policies::tickets& known) {
+    return settle(asked, now, asked.settlement(0, known));
   }
 };
 

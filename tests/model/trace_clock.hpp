@@ -1,7 +1,6 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 
 #include "support/random_source.hpp"
 #include "weir/decision.hpp"

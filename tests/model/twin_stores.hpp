@@ -1,26 +1,14 @@
 #pragma once
 
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <functional>
-#include <memory>
-#include <optional>
 #include <ostream>
-#include <string>
-#include <vector>
 
-#include "check/flight.hpp"
 #include "check/give_back.hpp"
-#include "check/store_backend.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "model/trace_clock.hpp"
 #include "support/fake_check.hpp"
 #include "support/limiter_fixture.hpp"
-#include "support/memcached_server.hpp"
-#include "support/random_source.hpp"
+#include "support/test.hpp"
 #include "support/text.hpp"
-#include "weir/weir.hpp"
 
 /// Calls that are made at a memcached store and at a memory store, whose answers must be equal.
 namespace weir::model::twin_stores {

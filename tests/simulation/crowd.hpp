@@ -2,12 +2,10 @@
 
 #include <array>
 #include <boost/asio/cancellation_signal.hpp>
-#include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
 #include <queue>
-#include <string>
 #include <utility>
 #include <vector>
 

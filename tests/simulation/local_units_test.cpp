@@ -1,27 +1,18 @@
 // Processes with local units at one store, in simulated time, among all that others may do with the
 // subject: what passes in all, and what has come back when nobody checks any more.
-#include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <deque>
-#include <map>
-#include <memory>
-#include <stdexcept>
-#include <vector>
 
 #include "simulation/simulated_time.hpp"
 #include "support/random_source.hpp"
 #include "support/sanitized.hpp"
+#include "support/test.hpp"
 #include "weir/weir.hpp"
 
 namespace local_units_test {
-namespace {
 
 using namespace weir;
-namespace asio = boost::asio;
-using std::chrono::microseconds;
+using namespace weir::test;
 
 // How far the store's clock is ahead of the simulated one.
 constexpr std::int64_t ahead = 1'790'000'000'123'456;
@@ -207,8 +198,6 @@ class fleet {
   std::int64_t level_at_ = 0;
   std::int64_t local_ = 0, compared_ = 0;
 };
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(local_units_suite)
 

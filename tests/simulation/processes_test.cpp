@@ -1,30 +1,22 @@
 // The waiters of several processes on one real server, whose clock is the test's too: nobody
 // sleeps. What they send and hear is on its way for a while, they leave at any moment, and
 // processes die.
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <map>
-#include <memory>
-#include <set>
-#include <stdexcept>
 #include <tuple>
 
 #include "simulation/crowd.hpp"
 #include "simulation/simulated_time.hpp"
-#include "support/redis_client.hpp"
 #include "support/reservation_wire.hpp"
 #include "support/shifted_clock.hpp"
 #include "support/stores.hpp"
+#include "support/test.hpp"
 #include "weir/weir.hpp"
 
 namespace processes_test {
-namespace {
 
 using namespace weir;
-namespace asio = boost::asio;
+using namespace weir::test;
 using simulation::shape;
 using simulation::waiter;
-using std::chrono::microseconds;
 using test::reservation_wire;
 
 constexpr std::int64_t ahead = 1'790'000'000'123'456;  // the server's clock, of the simulated one
@@ -261,8 +253,6 @@ void run_all(processes how) {
     BOOST_TEST((killed > 0) == (how == processes::die));
   }
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(processes_suite)
 

@@ -1,31 +1,20 @@
 // What is given back is of use to others: callers take more than they settle for, or leave before
 // their turns, and the policy still lets through what it says, on a clock of the test's own.
-
-#include <algorithm>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
 #include <cmath>
-#include <functional>
-#include <limits>
-#include <memory>
 #include <queue>
-#include <stdexcept>
-#include <vector>
 
 #include "simulation/simulated_time.hpp"
 #include "support/random_source.hpp"
 #include "support/sanitized.hpp"
+#include "support/test.hpp"
 #include "weir/weir.hpp"
 
 namespace refunds_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using std::chrono::microseconds;
+using namespace weir::test;
 
 constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t ahead = 1'790'000'000'123'456;  // the store's clock, of the simulated one
@@ -175,8 +164,6 @@ void expect_of_all(const habits& how) {
   expect("fixed_window", 0.97 * most, tiers(window), how);
   expect("tiers", 0.97 * a_second, tiers(of_a_second, bucket), how);
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(refunds_suite)
 

@@ -1,14 +1,6 @@
 #pragma once
 
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/test/unit_test.hpp>
-#include <optional>
-#include <span>
-#include <string_view>
-#include <utility>
-
 #include "support/run.hpp"
-#include "weir/concurrency_limiter.hpp"
 
 namespace weir::test {
 

@@ -1,18 +1,7 @@
 #pragma once
 
-#include <boost/asio/bind_cancellation_slot.hpp>
-#include <boost/asio/cancellation_signal.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/test/unit_test.hpp>
-#include <deque>
-#include <functional>
-#include <string>
-
 #include "support/run.hpp"
 #include "support/stores.hpp"
-#include "weir/memory_store.hpp"
-#include "weir/redis_store.hpp"
 
 namespace weir::test {
 

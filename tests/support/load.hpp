@@ -4,12 +4,9 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/io_context.hpp>
-#include <boost/test/unit_test.hpp>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "support/run.hpp"
+#include "support/test.hpp"
 #include "weir/limiter.hpp"
 
 namespace weir::test {

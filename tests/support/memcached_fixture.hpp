@@ -1,9 +1,5 @@
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <utility>
-
 #include "support/limiter_fixture.hpp"
 #include "support/memcached_server.hpp"
 #include "weir/memcached_store.hpp"
@@ -21,8 +17,12 @@ struct memcached_fixture : limiter_fixture {
     static int last = 0;
     return "case" + std::to_string(++last);
   }
-  store open(memcached_options o = server().patient_options()) {
+  static memcached_options options() {
+    memcached_options o = server().patient_options();
     o.key_prefix = new_prefix();
+    return o;
+  }
+  store open(memcached_options o = options()) {
     return make_memcached_store(io.get_executor(), std::move(o));
   }
   decision record(limiter& l, std::string_view subject, std::int64_t cost = 1) {

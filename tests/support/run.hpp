@@ -1,21 +1,10 @@
 #pragma once
 
-#include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/redirect_error.hpp>
-#include <boost/asio/steady_timer.hpp>
-#include <boost/asio/use_awaitable.hpp>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
+#include <boost/asio.hpp>
 #include <exception>
-#include <memory>
-#include <stdexcept>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "weir/limiter.hpp"
+#include "support/test.hpp"
+#include "weir/weir.hpp"
 
 namespace weir::test {
 

@@ -16,12 +16,6 @@ inline std::size_t script_index(std::string_view sha) {
   return static_cast<std::size_t>(std::ranges::find(all, sha, &redis::script::sha) - all.begin());
 }
 
-/// True for those that answer checks with several keys.
-inline bool is_for_several(std::string_view sha) {
-  const std::size_t index = script_index(sha);
-  return index < redis::scripts().size() && redis::list_of_script(index).tiers.size() > 1;
-}
-
 /// Makes EVAL with the text of a script EVALSHA with its name. True if it was EVAL.
 inline bool name_script(std::vector<std::string>& words) {
   if (words.front() != "EVAL") return false;

@@ -1,30 +1,21 @@
 // The example's connection: what is read as an answer, and when another request may follow.
 #include "https_connection.hpp"
 
-#include <boost/asio/error.hpp>
 #include <boost/asio/ssl/error.hpp>
-#include <boost/test/unit_test.hpp>
-#include <optional>
 
 #include "https_peer.hpp"
 #include "support/run.hpp"
-#include "weir/error.hpp"
 
 namespace https_connection_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
+using namespace weir;
+using namespace weir::test;
 namespace beast = boost::beast;
 namespace http = beast::http;
 using throttled::http_request;
 using throttled::http_response;
 using throttled::https_connection;
 using throttled::may_pass;
-using weir::error_code;
-using weir::test::ending;
-using weir::test::https_peer;
-using weir::test::ok;
 
 constexpr auto patience = 30s;  // of exchanges that are to end by themselves
 constexpr auto any_idle = 1h;
@@ -33,8 +24,8 @@ constexpr auto any_idle = 1h;
 const std::string unasked = "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n";
 
 struct fixture {
-  weir::test::certificate_authority ca;
-  const weir::test::tls_files files = ca.issue("DNS:localhost,IP:127.0.0.1");
+  certificate_authority ca;
+  const tls_files files = ca.issue("DNS:localhost,IP:127.0.0.1");
   asio::io_context io;
   asio::ssl::context tls{asio::ssl::context::tls_client};
   std::optional<https_connection> client;
@@ -61,8 +52,8 @@ struct fixture {
   error_code failure_of(https_peer::script to_say, std::chrono::milliseconds timeout = patience,
                         std::uint64_t body_limit = 1000) {
     https_peer peer(io, files, std::move(to_say));
-    const error_code ec = weir::test::error_of([&] {
-      weir::test::run(io, [&]() -> asio::awaitable<void> {
+    const error_code ec = error_of([&] {
+      run(io, [&]() -> asio::awaitable<void> {
         co_await connect(peer);
         (void)co_await client->exchange(request, timeout, body_limit);
       });
@@ -73,7 +64,7 @@ struct fixture {
   /// Whether the connection may be used once more, after one answer that is read as "one".
   bool usable_after(https_peer::script to_say) {
     https_peer peer(io, files, std::move(to_say));
-    weir::test::run(io, [&]() -> asio::awaitable<void> {
+    run(io, [&]() -> asio::awaitable<void> {
       co_await connect(peer);
       BOOST_TEST(co_await ask() == "one");
       co_await peer.done(0);
@@ -82,13 +73,11 @@ struct fixture {
   }
 };
 
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(https_connection_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(one_connection_serves_many_requests) {
   https_peer peer(io, files, {{{ok("one")}, {ok("two")}, {ok("three")}}});
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
+  run(io, [&]() -> asio::awaitable<void> {
     co_await connect(peer);
     for (const std::string body : {"one", "two", "three"}) {
       BOOST_TEST(client->is_usable(any_idle));
@@ -109,7 +98,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_sent_over_a_connection_that_was_never_opened) {
 // to anything.
 BOOST_AUTO_TEST_CASE(a_new_connection_with_session_tickets_is_used) {
   https_peer peer(io, files);
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
+  run(io, [&]() -> asio::awaitable<void> {
     co_await connect(peer);
     BOOST_TEST(client->is_usable(any_idle));
     co_await peer.done(0);  // now they are here
@@ -123,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_new_connection_with_session_tickets_is_used) {
 BOOST_AUTO_TEST_CASE(a_new_connection_that_the_server_closed_is_not_used) {
   for (const ending how : {ending::goodbye, ending::cut}) {
     https_peer peer(io, files);
-    weir::test::run(io, [&]() -> asio::awaitable<void> {
+    run(io, [&]() -> asio::awaitable<void> {
       co_await connect(peer);
       co_await peer.end(0, how);
     });
@@ -133,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_new_connection_that_the_server_closed_is_not_used) {
 
 BOOST_AUTO_TEST_CASE(a_connection_on_which_the_server_said_more_is_not_used_again) {
   https_peer peer(io, files, {{{ok("one")}}});
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
+  run(io, [&]() -> asio::awaitable<void> {
     co_await connect(peer);
     BOOST_TEST(co_await ask() == "one");
     BOOST_TEST(client->is_usable(any_idle));
@@ -152,7 +141,7 @@ BOOST_AUTO_TEST_CASE(a_connection_that_broke_is_not_used_again) {
 
 BOOST_AUTO_TEST_CASE(a_connection_that_was_idle_for_too_long_is_not_used_again) {
   https_peer peer(io, files, {{{ok("one")}}});
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
+  run(io, [&]() -> asio::awaitable<void> {
     co_await connect(peer);
     BOOST_TEST(!client->is_usable(-1ms));
     BOOST_TEST(co_await ask() == "one");
@@ -170,7 +159,7 @@ BOOST_AUTO_TEST_CASE(a_word_to_go_on_is_not_taken_for_the_answer) {
 
 BOOST_AUTO_TEST_CASE(the_length_in_an_answer_to_head_is_not_waited_for) {
   https_peer peer(io, files, {{{"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"}, {ok("two")}}});
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
+  run(io, [&]() -> asio::awaitable<void> {
     co_await connect(peer);
     request.method(http::verb::head);
     BOOST_TEST(co_await ask() == "");
@@ -238,7 +227,7 @@ BOOST_AUTO_TEST_CASE(what_stands_behind_an_answer_is_not_taken_for_the_next) {
 // either.
 BOOST_AUTO_TEST_CASE(what_came_together_with_an_answer_is_not_taken_for_the_next) {
   https_peer peer(io, files);
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
+  run(io, [&]() -> asio::awaitable<void> {
     co_await connect(peer);
     co_await peer.say(0, ok("one"));
     co_await peer.say(0, unasked);
@@ -257,9 +246,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_never_greets_is_not_waited_for_for_ever) {
   asio::ip::tcp::acceptor mute(io, {asio::ip::address_v4::loopback(), 0});
   const auto to = throttled::addresses::create(mute.local_endpoint(), "localhost", "");
   const std::string host = "localhost";
-  WEIR_TEST_ERROR(weir::test::error_of([&] {
-                    weir::test::run(io, [&] { return client->connect(to, host, 50ms); });
-                  }),
+  WEIR_TEST_ERROR(error_of([&] { run(io, [&] { return client->connect(to, host, 50ms); }); }),
                   beast::error::timeout);
 }
 
@@ -267,7 +254,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_never_greets_is_not_waited_for_for_ever) {
 BOOST_AUTO_TEST_CASE(a_name_is_asked_for_and_an_address_is_not) {
   for (const std::string host : {"localhost", "127.0.0.1"}) {
     https_peer peer(io, files, {{{ok("one")}}});
-    weir::test::run(io, [&]() -> asio::awaitable<void> {
+    run(io, [&]() -> asio::awaitable<void> {
       co_await connect(peer, host);
       BOOST_TEST(co_await ask() == "one");
     });
@@ -279,8 +266,7 @@ BOOST_AUTO_TEST_CASE(a_server_of_another_name_is_told_nothing) {
   const auto others = ca.issue("DNS:elsewhere.example,IP:127.0.0.2");
   https_peer peer(io, others);
   for (const std::string host : {"localhost", "127.0.0.1"}) {
-    const error_code ec = weir::test::error_of(
-        [&] { weir::test::run(io, [&] { return connect(peer, host); }); });
+    const error_code ec = error_of([&] { run(io, [&] { return connect(peer, host); }); });
     BOOST_TEST(ec.failed());
     BOOST_TEST((ec.category() == asio::error::get_ssl_category()), ec.message());
     BOOST_TEST(!may_pass(ec));
@@ -289,10 +275,9 @@ BOOST_AUTO_TEST_CASE(a_server_of_another_name_is_told_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(a_server_that_nobody_vouches_for_is_told_nothing) {
-  weir::test::certificate_authority stranger;
+  certificate_authority stranger;
   https_peer peer(io, stranger.issue("DNS:localhost"));
-  const error_code ec = weir::test::error_of(
-      [&] { weir::test::run(io, [&] { return connect(peer); }); });
+  const error_code ec = error_of([&] { run(io, [&] { return connect(peer); }); });
   BOOST_TEST((ec.category() == asio::error::get_ssl_category()), ec.message());
   BOOST_TEST(!may_pass(ec));
   BOOST_TEST(!client->is_usable(any_idle));
@@ -319,7 +304,7 @@ BOOST_AUTO_TEST_CASE(only_what_may_pass_is_tried_again) {
                                 http::error::body_limit,
                                 http::error::header_limit,
                                 http::error::bad_version,
-                                weir::make_error_code(weir::error::timed_out)};
+                                make_error_code(error::timed_out)};
   for (const error_code& ec : lasting) BOOST_TEST(!may_pass(ec), ec.message());
 }
 

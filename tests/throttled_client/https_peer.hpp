@@ -8,8 +8,6 @@
 #include <boost/beast/http/string_body.hpp>
 #include <chrono>
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "support/tls_certificates.hpp"

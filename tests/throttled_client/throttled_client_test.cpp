@@ -2,51 +2,38 @@
 // nothing may be.
 #include "throttled_client.hpp"
 
-#include <boost/asio/error.hpp>
 #include <boost/asio/ssl/error.hpp>
-#include <boost/test/unit_test.hpp>
-#include <optional>
 #include <thread>
-#include <vector>
 
 #include "https_peer.hpp"
 #include "support/leases.hpp"
-#include "support/run.hpp"
 
 namespace throttled_client_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
+using namespace weir;
+using namespace weir::test;
 namespace http = boost::beast::http;
 using throttled::client_options;
 using throttled::http_request;
 using throttled::http_response;
 using throttled::too_busy;
 using throttled::vendor_limits;
-using weir::error_code;
-using weir::test::answer;
-using weir::test::ending;
-using weir::test::error_of;
-using weir::test::https_peer;
-using weir::test::ok;
 
 const answer breaks{.then = ending::cut};
 const answer silence{};
 const answer later{"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"};
 
 struct fixture {
-  weir::test::certificate_authority ca;
-  const weir::test::tls_files files = ca.issue("IP:127.0.0.1");
+  certificate_authority ca;
+  const tls_files files = ca.issue("IP:127.0.0.1");
   asio::io_context io;
   asio::ssl::context tls{asio::ssl::context::tls_client};
-  std::chrono::microseconds ahead{0};       // the store's clock is
-  std::optional<weir::time_point> stopped;  // it is, there
-  weir::store store = weir::make_memory_store(
+  std::chrono::microseconds ahead{0};  // the store's clock is
+  std::optional<time_point> stopped;   // it is, there
+  weir::store store = make_memory_store(
       io.get_executor(), {.clock = [this] {
         const auto now = std::chrono::system_clock::now();
-        return stopped.value_or(std::chrono::time_point_cast<weir::time_point::duration>(now)) +
-               ahead;
+        return stopped.value_or(std::chrono::time_point_cast<time_point::duration>(now)) + ahead;
       }});
   vendor_limits limits{.per_second = 100, .rate = 100, .saved_up = 100, .at_once = 2};
   client_options options{
@@ -70,20 +57,20 @@ struct fixture {
     client.emplace(store, tls, limits, options);
   }
   /// The vendor's limit of calls at once, as another program would keep it.
-  weir::concurrency_limiter gate() {
+  concurrency_limiter gate() {
     return {store, options.host, {.limit = limits.at_once, .lease_duration = 1h}};
   }
-  std::vector<weir::lease> take_all_places() {
-    std::vector<weir::lease> places;
-    for (int i = 0; i < limits.at_once; ++i) places.push_back(weir::test::enter(io, gate(), "a"));
+  std::vector<lease> take_all_places() {
+    std::vector<lease> places;
+    for (int i = 0; i < limits.at_once; ++i) places.push_back(enter(io, gate(), "a"));
     return places;
   }
-  std::int64_t places_taken() { return weir::test::fetch(io, gate(), "a").used; }
+  std::int64_t places_taken() { return fetch(io, gate(), "a").used; }
 
   /// One call, and the status of its answer.
   unsigned call(http_request& request) {
     unsigned status = 0;
-    weir::test::run(io, [&]() -> asio::awaitable<void> {
+    run(io, [&]() -> asio::awaitable<void> {
       const http_response response = co_await client->call(request);
       status = response.result_int();
     });
@@ -96,8 +83,6 @@ struct fixture {
   }
   void construct() { throttled::throttled_client(store, tls, limits, options); }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(throttled_client_suite, fixture)
 
@@ -133,7 +118,7 @@ BOOST_AUTO_TEST_CASE(calls_share_a_connection) {
 
 BOOST_AUTO_TEST_CASE(connections_that_were_opened_beforehand_are_used) {
   begin({{{ok("one")}, {ok("two")}}, {{ok("one")}, {ok("two")}}});
-  weir::test::run(io, [&] { return client->connect(2); });
+  run(io, [&] { return client->connect(2); });
   BOOST_TEST(peer->accepted() == 2u);
   BOOST_TEST(call(http::verb::post) == 200u);
   BOOST_TEST(peer->accepted() == 2u);
@@ -144,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_kept_connection_that_the_server_closed_costs_no_call) {
   for (const ending how : {ending::goodbye, ending::cut}) {
     begin({{{ok("one"), how}}, {{ok("two")}}});
     BOOST_TEST(call(http::verb::get) == 200u);
-    weir::test::run(io, [&] { return peer->done(0); });
+    run(io, [&] { return peer->done(0); });
     BOOST_TEST(call(http::verb::post) == 200u);
     BOOST_TEST(peer->accepted() == 2u);
     BOOST_TEST_REQUIRE(peer->seen().size() == 2u);
@@ -266,7 +251,7 @@ BOOST_AUTO_TEST_CASE(no_call_waits_for_a_lease_for_ever) {
 }
 
 BOOST_AUTO_TEST_CASE(no_call_waits_for_a_reservation_for_ever) {
-  stopped = weir::time_point(1'000'000s);
+  stopped = time_point(1'000'000s);
   limits = {.per_second = 2, .rate = 1, .saved_up = 10, .at_once = 1};
   options.longest_wait = 20ms;
   begin({{{ok("one")}, {ok("two")}}});
@@ -288,7 +273,7 @@ BOOST_AUTO_TEST_CASE(a_call_whose_place_is_lost_does_not_go_on) {
     http_request request(method, "/things", 11);
     std::optional<unsigned> status;
     error_code failure;
-    weir::test::run(io, [&]() -> asio::awaitable<void> {
+    run(io, [&]() -> asio::awaitable<void> {
       asio::co_spawn(io, peer->asked(1), [&](std::exception_ptr) { ahead += 24h; });
       try {
         const http_response response = co_await client->call(request);

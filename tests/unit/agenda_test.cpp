@@ -1,15 +1,10 @@
 // The agenda of entries by their times, and the alarm for the first of them.
 #include "base/agenda.hpp"
 
-#include <boost/asio/io_context.hpp>
-#include <boost/test/unit_test.hpp>
-#include <vector>
-
 #include "base/alarm.hpp"
 #include "support/run.hpp"
 
 namespace agenda_test {
-namespace {
 
 using weir::detail::agenda;
 using weir::detail::agenda_entry;
@@ -60,8 +55,6 @@ struct alarm_fixture {
 
 const auto past = std::chrono::steady_clock::now();
 const auto tomorrow = past + hours(24);
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(agenda_suite)
 

@@ -1,8 +1,6 @@
 #include "base/backoff.hpp"
 
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <set>
+#include "support/test.hpp"
 
 namespace backoff_test {
 

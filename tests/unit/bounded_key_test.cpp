@@ -1,9 +1,7 @@
 // The text under which memory keeps a key: no longer than a bound, and another one for each key.
 #include "memory/bounded_key.hpp"
 
-#include <boost/test/unit_test.hpp>
-#include <set>
-#include <string>
+#include "support/test.hpp"
 
 namespace bounded_key_test {
 

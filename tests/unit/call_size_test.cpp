@@ -1,21 +1,16 @@
 // What the answers to a call say of its keys: whether they cost the server more than usual.
-
 #include "redis/script/call_size.hpp"
-
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <string>
 
 #include "policy/kernel.hpp"
 #include "redis/script/reply.hpp"
 #include "redis/script/script_call.hpp"
 #include "support/doubles.hpp"
+#include "support/test.hpp"
 
 namespace call_size_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
+using namespace weir::test;
 using test::doubles;
 
 constexpr std::int64_t now = 1'790'000'000'000'000;
@@ -49,8 +44,6 @@ redis::script_call replied(const std::vector<policies::kernel>& tiers, std::size
 redis::script_call answered(const policy& p, std::size_t keys, const std::string& found) {
   return replied({policies::compile(p)}, keys, bulk("1790000000 0 " + found));
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(call_size_suite)
 

@@ -1,26 +1,19 @@
 // What stands around the keys of a call is kept for the next call.
-
 #include "redis/script/call_writer.hpp"
 
-#include <boost/test/unit_test.hpp>
-#include <chrono>
 #include <cstring>
-#include <deque>
-#include <set>
-#include <string>
-#include <vector>
 
 #include "redis/script/coalescer.hpp"
 #include "support/command_reader.hpp"
 #include "support/doubles.hpp"
 #include "support/fake_check.hpp"
 #include "support/random_source.hpp"
+#include "support/test.hpp"
 
 namespace call_writer_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
+using namespace weir::test;
 using detail::check_kind;
 using test::fake_check;
 
@@ -29,8 +22,6 @@ std::string written_by(redis::call_writer& writer, const redis::script_call& cal
   writer.write(out, call);
   return out;
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(call_writer_suite)
 

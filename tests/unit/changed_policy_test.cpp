@@ -1,40 +1,34 @@
 // A policy whose numbers change reads the state that the old ones left. (What each policy makes of
 // it is in docs/policies.md; here: that it stays sane.)
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <vector>
-
 #include "policy/kernel.hpp"
 #include "policy/tier_set.hpp"
+#include "support/test.hpp"
 
 namespace changed_policy_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::policies::instant;
+using namespace weir;
+using namespace weir::test;
+using policies::any_state;
+using policies::instant;
 
 constexpr instant now = 1'790'000'000'123'456;
 
-weir::policies::sliding_window window_of(std::chrono::microseconds length) {
-  return weir::policies::sliding_window(weir::sliding_window{.limit = 10, .window = length});
+policies::sliding_window window_of(std::chrono::microseconds length) {
+  return policies::sliding_window(sliding_window{.limit = 10, .window = length});
 }
 
-weir::policies::kernel log_of(std::chrono::microseconds resolution) {
-  return weir::policies::sliding_log(
-      weir::sliding_log{.limit = 3, .window = 24h, .resolution = resolution});
+policies::kernel log_of(std::chrono::microseconds resolution) {
+  return policies::sliding_log(sliding_log{.limit = 3, .window = 24h, .resolution = resolution});
 }
 
 /// Counts a request at its turn; when that is.
-instant book(const weir::policies::kernel& k, weir::policies::any_state& s, instant at,
-             weir::policies::units cost) {
-  const weir::policies::tier<weir::policies::any_state> one[] = {{&k, &s, cost}};
-  const weir::decision d = weir::policies::reserve_all<weir::policies::any_state>(
-      one, at, std::chrono::microseconds(31 * 24h).count());
+instant book(const policies::kernel& k, any_state& s, instant at, policies::units cost) {
+  const policies::tier<any_state> one[] = {{&k, &s, cost}};
+  const decision d = policies::reserve_all<any_state>(one, at,
+                                                      std::chrono::microseconds(31 * 24h).count());
   BOOST_TEST(d.allowed);
   return (d.decided_at + d.delay).time_since_epoch().count();
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(changed_policy_suite)
 
@@ -42,9 +36,9 @@ BOOST_AUTO_TEST_SUITE(changed_policy_suite)
 // refused for ever.
 BOOST_AUTO_TEST_CASE(a_sliding_window_of_another_length_reads_the_old_state_at_the_same_time) {
   for (const auto length : {1us, 1000us, 59999999us, 60'000'000us, 86'400'000'000us}) {
-    weir::policies::sliding_window::state s;
+    policies::sliding_window::state s;
     for (int i = 0; i < 3; ++i) BOOST_TEST(window_of(1s).record(s, now, 1).allowed);
-    const weir::decision d = window_of(length).record(s, now, 1);
+    const decision d = window_of(length).record(s, now, 1);
     BOOST_TEST(d.decided_at.time_since_epoch().count() == now);
     BOOST_TEST(d.allowed);
     BOOST_TEST((d.reset_after <= 2 * length));
@@ -53,23 +47,22 @@ BOOST_AUTO_TEST_CASE(a_sliding_window_of_another_length_reads_the_old_state_at_t
 
 BOOST_AUTO_TEST_CASE(a_longer_sliding_window_bears_smaller_counts_and_cuts_the_old_ones) {
   const auto day = window_of(24h);
-  weir::policies::sliding_window free(
-      weir::sliding_window{.limit = weir::unlimited, .window = 1us});
-  weir::policies::sliding_window::state s;
-  free.record(s, now, weir::max_units);
+  policies::sliding_window free(sliding_window{.limit = unlimited, .window = 1us});
+  policies::sliding_window::state s;
+  free.record(s, now, max_units);
   s.start = now - now % 86'400'000'000;
-  const weir::decision d = day.fetch(s, now, 1);
+  const decision d = day.fetch(s, now, 1);
   BOOST_TEST(!d.allowed);
-  BOOST_TEST(d.used == weir::policies::sliding_window::most(86'400'000'000));
+  BOOST_TEST(d.used == policies::sliding_window::most(86'400'000'000));
 }
 
 BOOST_AUTO_TEST_CASE(a_meter_reads_parts_of_another_rate) {
-  const weir::policies::meter thirds(3, 1'000'000, 10, false);
-  const weir::policies::meter wholes(1, 1'000'000, 10, false);
-  weir::policies::meter::state s;
+  const policies::meter thirds(3, 1'000'000, 10, false);
+  const policies::meter wholes(1, 1'000'000, 10, false);
+  policies::meter::state s;
   thirds.record(s, now, 1);
   BOOST_TEST(s.part > 0);
-  const weir::decision d = wholes.record(s, now, 1);
+  const decision d = wholes.record(s, now, 1);
   BOOST_TEST(d.allowed);
   BOOST_TEST(d.decided_at.time_since_epoch().count() == now);
 }
@@ -77,9 +70,9 @@ BOOST_AUTO_TEST_CASE(a_meter_reads_parts_of_another_rate) {
 // Parts that the new rate does not have were taken for microseconds: less than one of them, which
 // lay ahead, took a million units of two million.
 BOOST_AUTO_TEST_CASE(parts_that_the_new_rate_does_not_have_are_rounded_up) {
-  const weir::policies::meter finest(1'000'003, 1'000'000, 10, false);
-  const weir::policies::meter wholes(1, 1, 2'000'000, false);
-  weir::policies::meter::state s;
+  const policies::meter finest(1'000'003, 1'000'000, 10, false);
+  const policies::meter wholes(1, 1, 2'000'000, false);
+  policies::meter::state s;
   finest.record(s, now, 1);
   BOOST_TEST(s.part == 1'000'000);
   BOOST_TEST(wholes.fetch(s, now, 1).remaining == 1'999'999);
@@ -91,11 +84,11 @@ BOOST_AUTO_TEST_CASE(parts_that_the_new_rate_does_not_have_are_rounded_up) {
 
 // The TAT of a slow rate lay days ahead, and kept the subject out of a fast one for as long.
 BOOST_AUTO_TEST_CASE(a_bucket_made_faster_does_not_wait_for_the_old_tat) {
-  const weir::policies::meter slow(10, 86'400'000'000, 10, false);
-  const weir::policies::meter fast(1000, 1'000'000, 10, false);
-  weir::policies::meter::state s;
+  const policies::meter slow(10, 86'400'000'000, 10, false);
+  const policies::meter fast(1000, 1'000'000, 10, false);
+  policies::meter::state s;
   BOOST_TEST(slow.record(s, now, 10).allowed);
-  const weir::decision d = fast.record(s, now, 1);
+  const decision d = fast.record(s, now, 1);
   BOOST_TEST(!d.allowed);
   BOOST_TEST(d.remaining == 0);
   BOOST_TEST((d.retry_after == 1ms));
@@ -105,10 +98,10 @@ BOOST_AUTO_TEST_CASE(a_bucket_made_faster_does_not_wait_for_the_old_tat) {
 }
 
 BOOST_AUTO_TEST_CASE(a_bucket_made_larger_or_smaller_keeps_what_was_taken) {
-  const weir::policies::meter ten(10, 1'000'000, 10, false);
-  const weir::policies::meter twenty(10, 1'000'000, 20, false);
-  const weir::policies::meter seven(10, 1'000'000, 7, false);
-  weir::policies::meter::state s;
+  const policies::meter ten(10, 1'000'000, 10, false);
+  const policies::meter twenty(10, 1'000'000, 20, false);
+  const policies::meter seven(10, 1'000'000, 7, false);
+  policies::meter::state s;
   BOOST_TEST(ten.record(s, now, 5).allowed);
   BOOST_TEST(twenty.fetch(s, now, 1).remaining == 15);
   BOOST_TEST(seven.fetch(s, now, 1).remaining == 2);
@@ -118,8 +111,8 @@ BOOST_AUTO_TEST_CASE(a_bucket_made_larger_or_smaller_keeps_what_was_taken) {
 
 // It moved a state that lay far ahead to now, where the script, with nothing to write, left it.
 BOOST_AUTO_TEST_CASE(a_vendor_with_more_to_give_changes_nothing) {
-  const weir::policies::meter ten(10, 1'000'000, 10, false);
-  weir::policies::meter::state s;
+  const policies::meter ten(10, 1'000'000, 10, false);
+  policies::meter::state s;
   BOOST_TEST(ten.record(s, now, 10).allowed);
   const auto before = s;
   ten.lower(s, now - 3'600'000'000, 5);  // the clock was set back: the bucket counts as full
@@ -139,7 +132,7 @@ BOOST_AUTO_TEST_CASE(a_log_of_another_resolution_books_on_and_never_too_many) {
     for (const auto to : widths) {
       for (instant begin = now; begin < now + 5 * 60 * minute; begin += 11 * minute) {
         BOOST_TEST_CONTEXT(from.count() << " us to " << to.count() << " us, " << begin) {
-          weir::policies::any_state s = weir::policies::sliding_log::state();
+          any_state s = policies::sliding_log::state();
           const auto before = log_of(from), after = log_of(to);
           std::vector<instant> turns;  // of each unit
           for (int i = 0; i < 17; ++i) {
@@ -161,12 +154,12 @@ BOOST_AUTO_TEST_CASE(a_log_of_another_resolution_books_on_and_never_too_many) {
 // An entry of a finer resolution stood behind a later one, in a log that is searched by halves: the
 // next check dropped both, and the coarser plan forgot what it had counted.
 BOOST_AUTO_TEST_CASE(an_entry_of_a_finer_resolution_joins_a_newest_one_that_is_later) {
-  const weir::policies::kernel coarse = weir::policies::sliding_log(
-      weir::sliding_log{.limit = 2, .window = 100s, .resolution = 10s});
-  const weir::policies::sliding_log fine(
-      weir::sliding_log{.limit = 100, .window = 60s, .resolution = 1us, .count_refused = true});
-  weir::policies::any_state s = weir::policies::sliding_log::state();
-  auto& log = std::get<weir::policies::sliding_log::state>(s);
+  const policies::kernel coarse = policies::sliding_log(
+      sliding_log{.limit = 2, .window = 100s, .resolution = 10s});
+  const policies::sliding_log fine(
+      sliding_log{.limit = 100, .window = 60s, .resolution = 1us, .count_refused = true});
+  any_state s = policies::sliding_log::state();
+  auto& log = std::get<policies::sliding_log::state>(s);
   book(coarse, s, now, 2);
   const instant turn = book(coarse, s, now, 1);
   BOOST_TEST(turn > now);
@@ -174,7 +167,7 @@ BOOST_AUTO_TEST_CASE(an_entry_of_a_finer_resolution_joins_a_newest_one_that_is_l
   for (instant at = turn; at < turn + 10; ++at) BOOST_TEST(fine.record(log, at, 1).allowed);
   const instant later = turn + 65'000'000;  // the newest has not left either window
   BOOST_TEST(fine.record(log, later, 1).allowed);
-  const weir::decision d = std::get<weir::policies::sliding_log>(coarse).fetch(log, later, 1);
+  const decision d = std::get<policies::sliding_log>(coarse).fetch(log, later, 1);
   BOOST_TEST(d.used == 13);
 }
 

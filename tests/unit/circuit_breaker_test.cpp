@@ -1,6 +1,6 @@
 #include "link/circuit_breaker.hpp"
 
-#include <boost/test/unit_test.hpp>
+#include "support/test.hpp"
 
 namespace circuit_breaker_test {
 
@@ -8,11 +8,7 @@ using namespace std::chrono_literals;
 using weir::detail::circuit_breaker;
 using moment = circuit_breaker::time;
 
-namespace {
-
 const moment start{1000h};
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(circuit_breaker_suite)
 

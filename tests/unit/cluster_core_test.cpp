@@ -1,24 +1,15 @@
 // Checks on a Redis Cluster whose slots move at random: each runs at most once, in order.
 #include "redis/topology/cluster_core.hpp"
 
-#include <boost/test/unit_test.hpp>
-#include <cstdlib>
-#include <string>
-#include <vector>
-
-#include "cluster_play.hpp"
+#include "moving_slot.hpp"
 #include "support/sanitized.hpp"
 
 namespace cluster_core_test {
-namespace {
 
-using namespace std::chrono_literals;
+using namespace weir;
+using namespace weir::test;
 using namespace weir::redis::test;
-using weir::error;
 using weir::redis::slot_of_tag;
-using weir::test::make_core;
-using weir::test::random_source;
-using weir::test::run_seed;
 
 constexpr int subjects = 6;
 
@@ -143,9 +134,9 @@ void play(std::uint64_t seed, tally& total) {
   BOOST_TEST_CONTEXT("WEIR_TEST_CLUSTER_SEED=" << seed) {
     simulated_cluster c(seed);
     // With buckets, three subjects share a slot.
-    const weir::limiter_options options{.subject_buckets = c.random.one_in(2) ? 2u : 0u};
+    const limiter_options options{.subject_buckets = c.random.one_in(2) ? 2u : 0u};
     const auto one = make_core("r", plenty, options);
-    const auto two = make_core("r", weir::tiers(plenty, plenty), options);
+    const auto two = make_core("r", tiers(plenty, plenty), options);
     operator_of ops{c, {}, {}};
     for (int i = 0; i < subjects; ++i) {
       std::string key;
@@ -194,8 +185,6 @@ void play(std::uint64_t seed, tally& total) {
   }
 }
 
-}  // namespace
-
 BOOST_AUTO_TEST_SUITE(cluster_core_suite)
 
 BOOST_AUTO_TEST_CASE(checks_go_to_the_master_of_their_slot) {
@@ -212,22 +201,14 @@ BOOST_AUTO_TEST_CASE(checks_go_to_the_master_of_their_slot) {
 
 // It was held for the pause of a third redirect, and then sent to the node that had said ASK: until
 // it had been redirected too often.
-BOOST_AUTO_TEST_CASE(a_check_that_was_moved_twice_follows_ask_at_once) {
-  simulated_cluster c(1);
-  const auto r = make_core("r", plenty);
-  c.submit(r, "b");
+BOOST_FIXTURE_TEST_CASE(a_check_that_was_moved_twice_follows_ask_at_once, moving_slot) {
+  c.submit(one, "b");
   calm_down(c);
-  const std::uint16_t slot = slot_of_tag("r:a");
-  const int owner = c.servers[0].view[slot];
-  auto& from = c.servers[static_cast<std::size_t>(owner)];
-  from.migrating[slot] = 3;
-  c.servers[3].importing[slot] = owner;
-  from.refuses = "MOVED $ n4:7000";  // which says MOVED back
-  const auto& check = c.submit(r, "a");
-  calm_down(c);
-  judge(c);
-  BOOST_TEST(!check.ec, check.ec.message());
-  BOOST_TEST(c.servers[3].executed == 1);
+  begin_move();
+  owner.refuses = "MOVED $ n4:7000";  // which says MOVED back
+  c.submit(one, "a");
+  end_well();
+  BOOST_TEST(third.executed == 1);
 }
 
 // A call whose keys are partly at another node is split: only a check that has such keys itself
@@ -235,7 +216,7 @@ BOOST_AUTO_TEST_CASE(a_check_that_was_moved_twice_follows_ask_at_once) {
 BOOST_AUTO_TEST_CASE(a_check_with_one_key_that_has_to_try_again_does_so_at_once) {
   for (const bool has_two : {false, true}) {
     simulated_cluster c(1);
-    const auto r = has_two ? make_core("r", weir::tiers(plenty, plenty)) : make_core("r", plenty);
+    const auto r = has_two ? make_core("r", tiers(plenty, plenty)) : make_core("r", plenty);
     c.submit(r, "a");
     calm_down(c);
     for (simulated_node& n : c.servers) n.refuses = "TRYAGAIN Multiple keys request";
@@ -252,27 +233,11 @@ BOOST_AUTO_TEST_CASE(a_check_with_one_key_that_has_to_try_again_does_so_at_once)
   }
 }
 
-BOOST_AUTO_TEST_CASE(nodes_that_never_agree_end_a_check) {
-  simulated_cluster c(1);
-  c.options.timeout = 1s;
-  const std::uint16_t slot = slot_of_tag("r:a");
-  const int owner = c.servers[0].view[slot];
-  c.servers[static_cast<std::size_t>(owner)].view[slot] = 4;
-  const auto& check = c.submit(make_core("r", plenty), "a");
-  calm_down(c);
-  judge(c);
-  BOOST_TEST((check.ec == error::too_many_redirects), check.ec.message());
-}
-
 // With other checks in its call, it could be refused again and again.
-BOOST_AUTO_TEST_CASE(a_check_is_sent_alone_after_try_again) {
-  simulated_cluster c(1);
-  const int owner = c.servers[0].view[slot_of_tag("r:a")];
-  c.servers[static_cast<std::size_t>(owner)].refuses = "TRYAGAIN Multiple keys request";
-  const auto& check = c.submit(make_core("r", plenty), "a");
-  calm_down(c);
-  judge(c);
-  BOOST_TEST(!check.ec, check.ec.message());
+BOOST_FIXTURE_TEST_CASE(a_check_is_sent_alone_after_try_again, moving_slot) {
+  owner.refuses = "TRYAGAIN Multiple keys request";
+  const auto& check = c.submit(one, "a");
+  end_well();
   BOOST_TEST((check.check().route.value & weir::detail::cluster_route::alone) != 0);
 }
 
@@ -281,49 +246,30 @@ BOOST_AUTO_TEST_CASE(a_check_that_did_not_run_is_not_overtaken_by_one_that_asks)
   for (const char* refusal : {"NOSCRIPT No matching script.", "LOADING Redis is loading",
                               "BUSY Redis is busy running a script.", "READONLY a replica"}) {
     BOOST_TEST_CONTEXT(refusal) {
-      simulated_cluster c(1);
-      const auto r = make_core("r", plenty);
-      const std::uint16_t slot = slot_of_tag("r:a");
-      const int owner = c.servers[0].view[slot];
-      auto& from = c.servers[static_cast<std::size_t>(owner)];
-      from.migrating[slot] = 3;
-      c.servers[3].importing[slot] = owner;
-      from.refuses = refusal;
-      c.submit(r, "a");
-      c.submit(r, "a");
-      calm_down(c);
-      judge(c);
-      judge_order(c);
-      BOOST_TEST(c.servers[3].executed == 2);
+      moving_slot f;
+      f.begin_move();
+      f.owner.refuses = refusal;
+      f.c.submit(f.one, "a");
+      f.c.submit(f.one, "a");
+      f.end_well();
+      BOOST_TEST(f.third.executed == 2);
     }
   }
 }
 
 // It would wait there until its deadline, though the slot does not move any more.
-BOOST_AUTO_TEST_CASE(a_check_that_asks_at_a_node_that_is_gone_comes_back) {
-  simulated_cluster c(1);
-  const std::uint16_t slot = slot_of_tag("r:a");
-  const int owner = c.servers[0].view[slot];
-  auto& from = c.servers[static_cast<std::size_t>(owner)];
-  from.migrating[slot] = 3;
-  c.servers[3].is_up = false;
-  const auto& check = c.submit(make_core("r", plenty), "a");
-  const auto is_back = [&] {
+BOOST_FIXTURE_TEST_CASE(a_check_that_asks_at_a_node_that_is_gone_comes_back, moving_slot) {
+  begin_move();
+  third.is_up = false;
+  const auto& check = c.submit(one, "a");
+  play_until([&] {
     const auto route = check.check().route.value;
     return c.all.at(1).has_asked && (route & weir::detail::cluster_route::asks) == 0;
-  };
-  for (int rounds = 0; !is_back(); ++rounds) {
-    BOOST_TEST_REQUIRE(rounds < 1000);
-    bool any = false;
-    for (const auto& l : std::vector(c.links)) any = c.step(*l) || any;
-    if (!any) c.wait();
-  }
+  });
   BOOST_TEST(check.finished == 0);
-  from.migrating.clear();
-  calm_down(c);
-  judge(c);
-  BOOST_TEST(!check.ec, check.ec.message());
-  BOOST_TEST(from.executed == 1);
+  owner.migrating.clear();
+  end_well();
+  BOOST_TEST(owner.executed == 1);
 }
 
 // Random migrations, failovers, cut connections, nodes that are behind the times. No check is sent
@@ -336,7 +282,7 @@ BOOST_AUTO_TEST_CASE(whatever_the_cluster_does_each_check_runs_once_and_in_order
     return play(std::stoull(given), total);
   }
   random_source seeds(run_seed());
-  const int runs = weir::test::is_sanitized ? 100 : 500;
+  const int runs = is_sanitized ? 100 : 500;
   for (int i = 0; i < runs; ++i) {
     play(static_cast<std::uint64_t>(seeds.between(1, 1'000'000'000'000)), total);
   }

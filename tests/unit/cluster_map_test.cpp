@@ -1,19 +1,12 @@
 // How often the client of a cluster asks for the slot map, and whom it connects to.
-#include <boost/test/unit_test.hpp>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "cluster_play.hpp"
-#include "redis/topology/cluster_core.hpp"
 
 namespace cluster_map_test {
-namespace {
 
+using namespace weir;
+using namespace weir::test;
 using namespace weir::redis::test;
 using weir::redis::slot_of_tag;
-using weir::test::core_ptr;
-using weir::test::make_core;
 
 struct fixture {
   simulated_cluster c{1};
@@ -36,8 +29,6 @@ struct fixture {
     return sum;
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(cluster_map_suite, fixture)
 
@@ -76,7 +67,7 @@ BOOST_AUTO_TEST_CASE(a_master_without_checks_gets_no_connection) {
 
 // While the next seed was being asked, calls were decided as if there were no cluster.
 BOOST_AUTO_TEST_CASE(failure_policies_wait_for_the_end_of_a_round) {
-  const core_ptr opens = make_core("r", plenty, {.on_failure = weir::on_failure::open});
+  const core_ptr opens = make_core("r", plenty, {.on_failure = on_failure::open});
   simulated_cluster other(1'234'567'890);  // its first pause is not zero
   for (simulated_node& n : other.servers) n.is_up = false;
   const auto ends = [&] {
@@ -96,7 +87,7 @@ BOOST_AUTO_TEST_CASE(failure_policies_wait_for_the_end_of_a_round) {
 
 // Each later round of questions had calls wait for 500 ms again, although no seed had answered.
 BOOST_AUTO_TEST_CASE(failure_policies_decide_at_once_while_no_seed_is_there) {
-  const core_ptr opens = make_core("r", plenty, {.on_failure = weir::on_failure::open});
+  const core_ptr opens = make_core("r", plenty, {.on_failure = on_failure::open});
   simulated_cluster other(1);
   for (simulated_node& n : other.servers) n.is_up = false;
   const auto ends = [&] {
@@ -148,7 +139,7 @@ BOOST_AUTO_TEST_CASE(after_a_calm_time_the_next_map_comes_soon) {
 // A slot that its master did not serve had the policies decide the calls of all its other slots.
 BOOST_AUTO_TEST_CASE(failure_policies_leave_the_slots_alone_that_a_node_serves) {
   c.options.breaker_failures = 20;
-  const core_ptr opens = make_core("r", plenty, {.on_failure = weir::on_failure::open});
+  const core_ptr opens = make_core("r", plenty, {.on_failure = on_failure::open});
   const auto subjects = subjects_of(1, 10);
   c.servers[1].refuses = "CLUSTERDOWN Hash slot not served";
   for (const std::string& s : subjects) {
@@ -164,12 +155,12 @@ BOOST_AUTO_TEST_CASE(failure_policies_leave_the_slots_alone_that_a_node_serves) 
 BOOST_AUTO_TEST_CASE(calls_end_at_once_while_a_node_says_that_the_cluster_is_down) {
   c.options.breaker_failures = 20;
   c.options.breaker_pause = 500ms;
-  const core_ptr opens = make_core("r", plenty, {.on_failure = weir::on_failure::open});
+  const core_ptr opens = make_core("r", plenty, {.on_failure = on_failure::open});
   const auto subjects = subjects_of(1, 10);
   const auto ends = [&](const core_ptr& core, std::size_t subject) {
     const fake_check& check = c.submit(core, subjects[subject]);
     step_while_busy(c);
-    return check.finished > 0 && check.ec == weir::error::cluster_down;
+    return check.finished > 0 && check.ec == error::cluster_down;
   };
   for (simulated_node& n : c.servers) n.is_down = true;
   BOOST_TEST(!ends(opens, 0));  // nothing is known yet
@@ -207,12 +198,12 @@ BOOST_AUTO_TEST_CASE(calls_fail_when_all_seeds_reject_the_login) {
   for (simulated_node& n : other.servers) n.rejects_login = true;
   const auto& check = other.submit(limiter, "a");
   calm_down(other);
-  BOOST_TEST((check.finished == 1 && check.ec == weir::error::authentication_failed));
+  BOOST_TEST((check.finished == 1 && check.ec == error::authentication_failed));
   // Later calls do not wait, also while no connection is being tried.
   for (int i = 0; i < 300; ++i) {
     if (!step_all(other)) other.wait();
     const auto& later = other.submit(limiter, "a");
-    BOOST_TEST((later.finished == 1 && later.ec == weir::error::authentication_failed));
+    BOOST_TEST((later.finished == 1 && later.ec == error::authentication_failed));
   }
 }
 

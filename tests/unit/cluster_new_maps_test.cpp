@@ -1,16 +1,12 @@
 // Where the checks of a slot go when a new map of the cluster comes.
-#include <boost/test/unit_test.hpp>
-#include <string>
-#include <vector>
-
 #include "moving_slot.hpp"
 
 namespace cluster_new_maps_test {
 
-using namespace std::chrono_literals;
+using namespace weir;
+using namespace weir::test;
 using namespace weir::redis::test;
 using weir::redis::slot_of_tag;
-using weir::test::fake_check;
 
 BOOST_FIXTURE_TEST_SUITE(cluster_new_maps_suite, moving_slot)
 

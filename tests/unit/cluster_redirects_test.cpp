@@ -1,19 +1,12 @@
 // Where the checks of one slot wait, and for how long, when nodes redirect them or are gone.
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <string>
-
 #include "moving_slot.hpp"
 
 namespace cluster_redirects_test {
 
-using namespace std::chrono_literals;
+using namespace weir;
+using namespace weir::test;
 using namespace weir::redis::test;
-using weir::error;
 using weir::redis::slot_of_tag;
-using weir::test::core_ptr;
-using weir::test::fake_check;
-using weir::test::make_core;
 
 BOOST_FIXTURE_TEST_SUITE(cluster_redirects_suite, moving_slot)
 
@@ -71,7 +64,7 @@ BOOST_AUTO_TEST_CASE(a_check_for_an_importing_node_that_stays_down_ends_with_the
   play_until([&] { return check.finished > 0; });
   judge(c);
   BOOST_TEST((check.ec == error::connection_refused), check.ec.message());
-  BOOST_CHECK(check.ec == weir::condition::not_counted);
+  BOOST_CHECK(check.ec == condition::not_counted);
   BOOST_TEST((c.now >= begin + 5s));
 }
 
@@ -92,7 +85,7 @@ BOOST_AUTO_TEST_CASE(a_check_waits_for_an_importing_node_that_is_busy) {
 // The owner has neither key and says ASK, the importing node has not both and says TRYAGAIN.
 BOOST_AUTO_TEST_CASE(a_check_with_two_new_keys_waits_for_the_end_of_a_migration) {
   begin_move();
-  const fake_check& check = c.submit(make_core("r", weir::tiers(plenty, plenty)), "a");
+  const fake_check& check = c.submit(make_core("r", tiers(plenty, plenty)), "a");
   const moment begin = c.now;
   play_until([&] { return c.now > begin + 2s; });
   BOOST_TEST(check.finished == 0, check.ec.message());
@@ -288,9 +281,8 @@ BOOST_AUTO_TEST_CASE(what_a_node_says_for_ever_is_the_error_of_the_call) {
         return check.finished > 0;
       });
       BOOST_TEST((check.ec == r.reason), check.ec.message());
-      BOOST_CHECK(check.ec == (r.reason == error::outcome_unknown
-                                   ? weir::condition::may_have_counted
-                                   : weir::condition::not_counted));
+      BOOST_CHECK(check.ec == (r.reason == error::outcome_unknown ? condition::may_have_counted
+                                                                  : condition::not_counted));
       BOOST_TEST((c.now <= begin + 2s));
       BOOST_TEST((c.now - begin < 1s) == r.is_at_once);
       BOOST_TEST(asked < 100);
@@ -330,7 +322,7 @@ BOOST_AUTO_TEST_CASE(checks_of_a_slot_do_not_ask_at_two_nodes) {
 
 // Sent again at once, it kept both ends busy for as long as the slot moved.
 BOOST_AUTO_TEST_CASE(a_check_with_two_keys_pauses_before_it_tries_again) {
-  const core_ptr two = make_core("r", weir::tiers(plenty, plenty));
+  const core_ptr two = make_core("r", tiers(plenty, plenty));
   c.submit(two, "a");
   calm_down(c);
   begin_move();
@@ -392,7 +384,7 @@ BOOST_AUTO_TEST_CASE(a_check_that_comes_while_its_slot_is_down_ends_with_that) {
 // A slot that moves has a call that must wait for the end of that, and one that asks elsewhere.
 BOOST_AUTO_TEST_CASE(a_check_that_may_not_ask_yet_is_not_redirected_in_vain) {
   c.options.timeout = 1s;
-  const core_ptr two = make_core("both", weir::tiers(plenty, plenty), {.group = "g"});
+  const core_ptr two = make_core("both", tiers(plenty, plenty), {.group = "g"});
   const core_ptr single = make_core("alone", plenty, {.group = "g"});
   slot = slot_of_tag("g");
   from = c.servers[0].view[slot];

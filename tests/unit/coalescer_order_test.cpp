@@ -1,31 +1,20 @@
 // Checks of one key leave in the order in which they were made, whatever else is in the line: calls
 // that are full, checks that travel alone, deadlines that cannot be met.
-#include <boost/test/unit_test.hpp>
-#include <cstdint>
-#include <deque>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "redis/script/coalescer.hpp"
 #include "support/fake_check.hpp"
 #include "support/random_source.hpp"
+#include "support/test.hpp"
 
 namespace coalescer_order_test {
-namespace {
 
-using namespace std::chrono_literals;
+using namespace weir;
+using namespace weir::test;
 using weir::detail::check;
 using weir::detail::check_kind;
 using weir::detail::check_list;
 using weir::detail::cluster_route;
 using weir::redis::coalescer;
 using weir::redis::script_call;
-using weir::test::core_ptr;
-using weir::test::fake_check;
-using weir::test::make_core;
-using weir::test::random_source;
 using time = check::steady_time;
 
 constexpr time start{1h};
@@ -73,12 +62,12 @@ class line_of_checks {
 
  private:
   void add() {
-    static const weir::fixed_window window{.limit = 9, .window = 10s};
-    static const weir::limiter_options group{.group = "g"};
+    static const fixed_window window{.limit = 9, .window = 10s};
+    static const limiter_options group{.group = "g"};
     static const core_ptr limiters[] = {
-        make_core("w", window, group), make_core("w", weir::tiers(window, window), group),
-        make_core("w", weir::sliding_log{.limit = 9, .window = 10s, .count_refused = true}, group),
-        make_core("other", weir::token_bucket{9, weir::per_second(1)}, group)};
+        make_core("w", window, group), make_core("w", tiers(window, window), group),
+        make_core("w", sliding_log{.limit = 9, .window = 10s, .count_refused = true}, group),
+        make_core("other", token_bucket{9, per_second(1)}, group)};
     static const check_kind kinds[] = {check_kind::record, check_kind::record, check_kind::record,
                                        check_kind::fetch,  check_kind::reset,  check_kind::acquire,
                                        check_kind::settle};
@@ -121,14 +110,12 @@ class line_of_checks {
   std::map<std::uint32_t, const check*> waiting_;
 };
 
-}  // namespace
-
 BOOST_AUTO_TEST_SUITE(coalescer_order_suite)
 
 // A check that cannot be answered in time is passed over. If a later check goes, it is given up; it
 // never goes behind that one.
 BOOST_AUTO_TEST_CASE(no_check_goes_before_an_earlier_one_of_its_key) {
-  const std::uint64_t seed = weir::test::run_seed();
+  const std::uint64_t seed = run_seed();
   std::size_t sent = 0, given_up = 0, left = 0;
   for (std::uint32_t round = 0; round < 150; ++round) {
     BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed << " round " << round) {

@@ -1,46 +1,34 @@
 // Which checks travel together, and in which order.
 #include "redis/script/coalescer.hpp"
 #include "limiter/limiter_impl.hpp"
-
-#include <boost/test/unit_test.hpp>
-#include <deque>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "support/fake_check.hpp"
+#include "support/test.hpp"
 #include "weir/concurrency_limiter.hpp"
 
 namespace coalescer_test {
 
+using namespace weir;
+using namespace weir::test;
 using weir::detail::check_kind;
 using weir::detail::lease_act;
 using weir::redis::call_list;
 using weir::redis::coalescer;
 using weir::redis::script_call;
-using weir::test::core_ptr;
-using weir::test::fake_check;
-
-namespace {
-
-using namespace std::chrono_literals;
 
 struct fixture {
-  core_ptr window = weir::test::make_core("w", weir::fixed_window{.limit = 9, .window = 10s});
-  core_ptr other = weir::test::make_core("o", weir::fixed_window{.limit = 9, .window = 10s});
-  core_ptr strict = weir::test::make_core(
-      "s", weir::sliding_log{.limit = 9, .window = 10s, .count_refused = true});
+  core_ptr window = make_core("w", fixed_window{.limit = 9, .window = 10s});
+  core_ptr other = make_core("o", fixed_window{.limit = 9, .window = 10s});
+  core_ptr strict = make_core("s", sliding_log{.limit = 9, .window = 10s, .count_refused = true});
   std::deque<fake_check> checks;
   weir::detail::check_list line;
   coalescer packer{64};
 
-  void add(const core_ptr& core, std::string_view subject,
-           weir::test::fake_request kind = check_kind::record, std::int64_t cost = 1) {
+  void add(const core_ptr& core, std::string_view subject, fake_request kind = check_kind::record,
+           std::int64_t cost = 1) {
     line.push_back(checks.emplace_back(core, subject, cost, kind));
   }
   void add_joint(std::initializer_list<std::pair<core_ptr, std::string_view>> claims,
-                 weir::test::fake_request kind = check_kind::record,
-                 std::int64_t further_cost = 1) {
+                 fake_request kind = check_kind::record, std::int64_t further_cost = 1) {
     std::vector<weir::detail::term> further;
     for (auto it = claims.begin() + 1; it != claims.end(); ++it) {
       further.push_back({it->first, weir::detail::short_text(it->second), further_cost});
@@ -77,8 +65,6 @@ struct fixture {
 };
 
 using calls = std::vector<std::string>;
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(coalescer_suite, fixture)
 
@@ -119,10 +105,9 @@ BOOST_AUTO_TEST_CASE(limiters_do_not_share_calls_though_subjects_have_one_name) 
 
 // The second record joined the first one's call, and went before the reset.
 BOOST_AUTO_TEST_CASE(checks_of_a_key_keep_their_order_whichever_limiter_they_are_made_through) {
-  const core_ptr same = weir::test::make_core("w", weir::fixed_window{.limit = 9, .window = 10s});
-  const core_ptr tiers = weir::test::make_core(
-      "w", weir::tiers(weir::fixed_window{.limit = 9, .window = 10s},
-                       weir::fixed_window{.limit = 99, .window = 99s}));
+  const core_ptr same = make_core("w", fixed_window{.limit = 9, .window = 10s});
+  const core_ptr tiers = make_core("w", weir::tiers(fixed_window{.limit = 9, .window = 10s},
+                                                    fixed_window{.limit = 99, .window = 99s}));
   for (const core_ptr& second : {same, tiers}) {
     add(window, "a");
     add(second, "a", check_kind::reset);
@@ -205,25 +190,22 @@ BOOST_AUTO_TEST_CASE(calls_are_small_until_the_server_has_said_that_keys_are_in_
 BOOST_AUTO_TEST_CASE(keys_that_cost_more_travel_in_smaller_calls) {
   answer(128, 0);
   const auto most = [&](const core_ptr& limiter) { return sizes(limiter).front(); };
-  const core_ptr bucket = weir::test::make_core("b", weir::token_bucket{9, weir::per_second(1)});
+  const core_ptr bucket = make_core("b", token_bucket{9, per_second(1)});
   BOOST_TEST(most(bucket) == 64u);
-  const core_ptr log = weir::test::make_core("l", weir::sliding_log{.limit = 9, .window = 10s});
+  const core_ptr log = make_core("l", sliding_log{.limit = 9, .window = 10s});
   BOOST_TEST(most(log) == 18u);
-  const core_ptr in_parts = weir::test::make_core("p", weir::token_bucket{9, {7, 3s}});
+  const core_ptr in_parts = make_core("p", token_bucket{9, {7, 3s}});
   BOOST_TEST(most(in_parts) == 40u);
   // The full kernel takes all keys of a window without a limit.
-  const core_ptr full = weir::test::make_core(
-      "u", weir::fixed_window{.limit = weir::unlimited, .window = 10s});
+  const core_ptr full = make_core("u", fixed_window{.limit = unlimited, .window = 10s});
   BOOST_TEST(most(full) == 15u);
   BOOST_TEST(most(strict) == 10u);
-  const core_ptr two = weir::test::make_core(
-      "t", weir::tiers{weir::token_bucket{9, weir::per_second(1)},
-                       weir::fixed_window{.limit = 9, .window = 10s}});
+  const core_ptr two = make_core(
+      "t", weir::tiers{token_bucket{9, per_second(1)}, fixed_window{.limit = 9, .window = 10s}});
   answer(128, 0, 2);
   BOOST_TEST(most(two) == 14u);
-  const core_ptr with_log = weir::test::make_core(
-      "tl", weir::tiers{weir::token_bucket{9, weir::per_second(1)},
-                        weir::sliding_log{.limit = 9, .window = 10s}});
+  const core_ptr with_log = make_core(
+      "tl", weir::tiers{token_bucket{9, per_second(1)}, sliding_log{.limit = 9, .window = 10s}});
   BOOST_TEST(most(with_log) == 9u);
   answer(24, 24, 2);
   answer(24, 24, 2);
@@ -232,7 +214,7 @@ BOOST_AUTO_TEST_CASE(keys_that_cost_more_travel_in_smaller_calls) {
 }
 
 BOOST_AUTO_TEST_CASE(the_largest_call_that_the_user_allows_bounds_all_and_a_larger_one_scales_all) {
-  const core_ptr log = weir::test::make_core("l", weir::sliding_log{.limit = 9, .window = 10s});
+  const core_ptr log = make_core("l", sliding_log{.limit = 9, .window = 10s});
   const auto most_of = [&](std::size_t allowed, const core_ptr& limiter) {
     packer = coalescer(allowed);
     answer(128, 0);
@@ -248,7 +230,7 @@ BOOST_AUTO_TEST_CASE(the_largest_call_that_the_user_allows_bounds_all_and_a_larg
 
 // They are looked for one by one, which takes the server its time.
 BOOST_AUTO_TEST_CASE(reservations_of_many_subjects_do_not_hold_up_the_server_together) {
-  const core_ptr bucket = weir::test::make_core("b", weir::token_bucket{9, weir::per_second(1)});
+  const core_ptr bucket = make_core("b", token_bucket{9, per_second(1)});
   for (int i = 0; i < 600; ++i) {
     add(bucket, "subject " + std::to_string(i % 30), check_kind::acquire);
   }
@@ -263,9 +245,8 @@ BOOST_AUTO_TEST_CASE(reservations_of_many_subjects_do_not_hold_up_the_server_tog
   }
   BOOST_TEST(turns == 600u);
 
-  const core_ptr two = weir::test::make_core(
-      "t", weir::tiers{weir::token_bucket{9, weir::per_second(1)},
-                       weir::sliding_log{.limit = 9, .window = 1min}});
+  const core_ptr two = make_core(
+      "t", weir::tiers{token_bucket{9, per_second(1)}, sliding_log{.limit = 9, .window = 1min}});
   // One in a log costs as much as four in buckets.
   for (int i = 0; i < 99; ++i) add(two, "a", check_kind::acquire);
   BOOST_TEST(packer.pack(line).size() == 50u);
@@ -273,10 +254,9 @@ BOOST_AUTO_TEST_CASE(reservations_of_many_subjects_do_not_hold_up_the_server_tog
 
 // Equal turns of one subject were free: one write took far more of them than its quota.
 BOOST_AUTO_TEST_CASE(equal_reservations_are_work_each_and_count_in_the_quota) {
-  const core_ptr bucket = weir::test::make_core("b", weir::token_bucket{9, weir::per_second(1)});
-  const core_ptr two = weir::test::make_core(
-      "t", weir::tiers{weir::token_bucket{9, weir::per_second(1)},
-                       weir::sliding_log{.limit = 9, .window = 1min}});
+  const core_ptr bucket = make_core("b", token_bucket{9, per_second(1)});
+  const core_ptr two = make_core(
+      "t", weir::tiers{token_bucket{9, per_second(1)}, sliding_log{.limit = 9, .window = 1min}});
   const auto turns_of = [&](std::size_t quota) {
     weir::detail::check_list urgent, passed_over;
     std::size_t turns = 0;
@@ -300,9 +280,9 @@ BOOST_AUTO_TEST_CASE(equal_reservations_are_work_each_and_count_in_the_quota) {
 
 // The script counts each of them on its own: 50,000 in one call held the server for 0.7 s.
 BOOST_AUTO_TEST_CASE(equal_checks_of_two_leaky_buckets_have_small_calls) {
-  const weir::policy queue = weir::leaky_bucket{9, weir::per_second(1)};
-  const core_ptr two = weir::test::make_core("q", weir::tiers{queue, queue});
-  const core_ptr one = weir::test::make_core("o", queue), other = weir::test::make_core("p", queue);
+  const policy queue = leaky_bucket{9, per_second(1)};
+  const core_ptr two = make_core("q", weir::tiers{queue, queue});
+  const core_ptr one = make_core("o", queue), other = make_core("p", queue);
   const auto sizes = [&] {
     std::vector<std::size_t> out;
     for (const script_call& c : packer.pack(line)) out.push_back(c.check_count);
@@ -323,9 +303,9 @@ BOOST_AUTO_TEST_CASE(equal_checks_of_two_leaky_buckets_have_small_calls) {
 
 // A quota that was no multiple of a full call made a call for the rest, of as few as 2.
 BOOST_AUTO_TEST_CASE(the_rest_of_a_quota_does_not_make_a_small_call) {
-  const weir::policy bucket = weir::token_bucket{9, weir::per_second(1)};
-  const core_ptr one = weir::test::make_core("b", bucket);
-  const core_ptr three = weir::test::make_core("t", weir::tiers{bucket, bucket, bucket});
+  const policy bucket = token_bucket{9, per_second(1)};
+  const core_ptr one = make_core("b", bucket);
+  const core_ptr three = make_core("t", weir::tiers{bucket, bucket, bucket});
   const auto sizes = [&](const core_ptr& limiter, std::size_t quota) {
     for (int i = 0; i < 1000; ++i) add(limiter, "hot", check_kind::acquire);
     weir::detail::check_list urgent, passed_over;
@@ -386,8 +366,8 @@ BOOST_AUTO_TEST_CASE(further_limiters_of_other_costs_are_other_checks) {
 
 // Each lease has a number of its own; should two checks have the same, each is asked even so.
 BOOST_AUTO_TEST_CASE(checks_of_leases_travel_alone_and_in_order) {
-  const core_ptr gate = std::make_shared<weir::detail::limiter_impl>(
-      std::make_shared<weir::test::null_store>(), "g", weir::concurrency_options{});
+  const core_ptr gate = std::make_shared<weir::detail::limiter_impl>(std::make_shared<null_store>(),
+                                                                     "g", concurrency_options{});
   const auto told = [&] {
     calls out;
     for (const script_call& c : packer.pack(line)) {

@@ -2,34 +2,18 @@
 #include "weir/concurrency_limiter.hpp"
 
 #include <atomic>
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/asio/thread_pool.hpp>
-#include <boost/asio/use_future.hpp>
-#include <boost/test/unit_test.hpp>
 #include <future>
 
 #include "memory_gate.hpp"
 
 namespace concurrency_limiter_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
+using namespace weir;
+using namespace weir::test;
 using namespace asio::experimental::awaitable_operators;
-using weir::concurrency_limiter;
-using weir::decision;
-using weir::error;
-using weir::error_code;
-using weir::lease;
-using weir::test::error_of;
-using weir::test::loss;
-using weir::test::run_out;
 
-}  // namespace
-
-BOOST_FIXTURE_TEST_SUITE(concurrency_limiter_suite, weir::test::memory_gate)
+BOOST_FIXTURE_TEST_SUITE(concurrency_limiter_suite, memory_gate)
 
 BOOST_AUTO_TEST_CASE(options_have_bounds) {
   const auto with = [&](std::int64_t limit, std::chrono::microseconds length) {
@@ -119,7 +103,7 @@ BOOST_AUTO_TEST_CASE(run_returns_when_the_last_lease_is_given_back) {
 
 BOOST_AUTO_TEST_CASE(a_context_that_ends_takes_everything_along) {
   auto own = std::make_unique<asio::io_context>();
-  auto s = weir::make_memory_store(own->get_executor());
+  auto s = make_memory_store(own->get_executor());
   std::optional<concurrency_limiter> g({s, "gate", {.limit = 10}});
   for (int i = 0; i < 3; ++i) {
     asio::co_spawn(
@@ -144,16 +128,15 @@ BOOST_AUTO_TEST_CASE(a_context_that_ends_takes_everything_along) {
 
 BOOST_AUTO_TEST_CASE(together_with_limiters_it_is_all_or_nothing) {
   const auto g = gate(2);
-  const weir::limiter rate(store, "rate", weir::fixed_window{.limit = 3, .window = 24h},
-                           {.group = "g"});
-  const weir::limiter stranger(store, "rate", weir::fixed_window{.limit = 3, .window = 24h});
+  const limiter rate(store, "rate", fixed_window{.limit = 3, .window = 24h}, {.group = "g"});
+  const limiter stranger(store, "rate", fixed_window{.limit = 3, .window = 24h});
   const auto used = [&] {
-    weir::test::crowd c;
+    crowd c;
     rate.fetch("a", c.caller());
-    weir::test::run_until_complete(io, c);
+    run_until_complete(io, c);
     return c[0].d.used;
   };
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
+  run(io, [&]() -> asio::awaitable<void> {
     lease one = co_await g.enter("a", rate.on("a"));
     BOOST_TEST(one.is_held());
     lease two = co_await g.enter("a", rate.on("a", 1));
@@ -167,7 +150,7 @@ BOOST_AUTO_TEST_CASE(together_with_limiters_it_is_all_or_nothing) {
     const lease dear = co_await g.enter("a", both);
     BOOST_TEST(!dear);
     BOOST_TEST(dear.decision().tier == 1);
-    const lease last = co_await g.enter("a", std::span<const weir::claim>(), {.timeout = 1s});
+    const lease last = co_await g.enter("a", std::span<const claim>(), {.timeout = 1s});
     BOOST_TEST(last.is_held());
     const auto [ec, none] = co_await g.enter("a", stranger.on("a"), {},
                                              asio::as_tuple(asio::deferred));
@@ -206,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_closed_store_lets_nobody_in_and_nobody_renew) {
 
 BOOST_AUTO_TEST_CASE(threads_may_share_a_gate) {
   asio::thread_pool pool(4);
-  const auto s = weir::make_memory_store(pool.get_executor());
+  const auto s = make_memory_store(pool.get_executor());
   const concurrency_limiter g(s, "gate", {.limit = 3});
   std::atomic<int> in{0}, most{0}, entered{0}, refused{0};
   std::vector<std::future<void>> all;

@@ -2,17 +2,15 @@
 // result. Every scenario is also run with the connection failing at each of its steps.
 #include "redis/connection_core.hpp"
 
-#include <boost/test/unit_test.hpp>
-#include <string>
-
 #include "redis/script/script_call.hpp"
 #include "session_driver.hpp"
+#include "support/test.hpp"
 
 namespace connection_core_test {
 
-using namespace std::chrono_literals;
+using namespace weir;
+using namespace weir::test;
 using namespace weir::redis::test;
-using weir::error;
 using weir::detail::check_stage;
 
 BOOST_AUTO_TEST_SUITE(connection_core_suite)
@@ -50,7 +48,7 @@ BOOST_AUTO_TEST_CASE(reading_never_waits_for_writing) {
 }
 
 BOOST_AUTO_TEST_CASE(it_polls_for_spin_time_after_each_write_while_a_reply_is_due) {
-  weir::redis_options o;
+  redis_options o;
   o.spin_time = 50us;
   driver d(o);
   d.become_ready();
@@ -180,7 +178,7 @@ BOOST_AUTO_TEST_CASE(an_attempt_given_up_is_over_only_when_the_driver_says_so) {
 
 // A half-open connection: writes succeed and nothing comes back.
 BOOST_AUTO_TEST_CASE(silence_while_a_reply_is_due_ends_the_connection) {
-  weir::redis_options o;
+  redis_options o;
   o.connect_timeout = o.ping_interval = 1h;  // no other limit is near
   driver d(o);
   d.become_ready();
@@ -215,7 +213,7 @@ BOOST_AUTO_TEST_CASE(a_greeting_that_is_answered_and_never_taken_ends_the_connec
 
 // The quiet before a call is no fault.
 BOOST_AUTO_TEST_CASE(a_call_after_a_quiet_time_gets_the_whole_silence_timeout) {
-  weir::redis_options o;
+  redis_options o;
   o.ping_interval = 1h;
   driver d(o);
   d.become_ready();
@@ -229,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_call_after_a_quiet_time_gets_the_whole_silence_timeout) {
 
 // Its first wake came before the reply that was waiting, and gave a healthy connection up.
 BOOST_AUTO_TEST_CASE(a_process_that_stood_still_reads_before_it_gives_up) {
-  weir::redis_options o;
+  redis_options o;
   o.ping_interval = 1h;
   driver d(o);
   d.become_ready();
@@ -250,7 +248,7 @@ BOOST_AUTO_TEST_CASE(a_process_that_stood_still_reads_before_it_gives_up) {
 }
 
 BOOST_AUTO_TEST_CASE(a_slow_stream_of_replies_is_not_silence) {
-  weir::redis_options o;
+  redis_options o;
   o.max_keys_per_call = 1;
   driver d(o);
   d.become_ready();
@@ -420,7 +418,7 @@ BOOST_AUTO_TEST_CASE(closing_again_while_draining_asks_for_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(a_bound_of_no_calls_at_all_lets_one_through) {
-  weir::redis_options o;
+  redis_options o;
   o.max_pending = 0;
   driver d(o);
   BOOST_TEST((d.submit().stage == check_stage::waiting));

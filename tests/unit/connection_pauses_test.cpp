@@ -1,25 +1,19 @@
 // How long the session core pauses between attempts to connect, and which address it asks next.
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-
-#include "redis/connection_core.hpp"
 #include "session_driver.hpp"
+#include "support/test.hpp"
 
 namespace connection_pauses_test {
 
-using namespace std::chrono_literals;
+using namespace weir;
+using namespace weir::test;
 using namespace weir::redis::test;
-using weir::error;
 using weir::detail::check_stage;
-
-namespace {
 
 /// Back-off from 10 ms to 640 ms.
 struct patient_driver : driver {
   patient_driver() : driver(short_pauses()) {}
-  static weir::redis_options short_pauses() {
-    weir::redis_options o;
+  static redis_options short_pauses() {
+    redis_options o;
     o.backoff_min = 10ms;
     o.backoff_max = 640ms;
     o.ping_interval = 50ms;
@@ -49,8 +43,6 @@ struct patient_driver : driver {
     return done_with(c, {});
   }
 };
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(connection_pauses_suite)
 

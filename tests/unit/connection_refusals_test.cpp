@@ -1,28 +1,20 @@
 // What callers are told when the server does not serve: refusals, passing states, and what is no
 // server at all.
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <string>
-
-#include "redis/connection_core.hpp"
 #include "session_driver.hpp"
+#include "support/test.hpp"
 
 namespace connection_refusals_test {
 
-using namespace std::chrono_literals;
+using namespace weir;
+using namespace weir::test;
 using namespace weir::redis::test;
-using weir::error;
 using weir::detail::check_stage;
-
-namespace {
 
 const std::string refused_greeting = [] {
   std::string all = "-WRONGPASS invalid username-password pair\r\n";
   for (std::size_t i = 0; i < 2; ++i) all += "-NOAUTH\r\n";
   return all;
 }();
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(connection_refusals_suite)
 
@@ -157,7 +149,7 @@ BOOST_AUTO_TEST_CASE(a_deadline_names_the_suspicion) {
   for (const auto& [first, ignored] : cases) {
     for (const auto& [last, told] : cases) {
       BOOST_TEST_CONTEXT("trouble " << first << ", then " << last) {
-        weir::redis_options o;
+        redis_options o;
         o.backoff_max = o.backoff_min = 1ms;
         driver d(o);
         auto& c = d.submit("a", 10s);
@@ -189,7 +181,7 @@ BOOST_AUTO_TEST_CASE(a_deadline_names_the_suspicion) {
         auto& hasty = d.submit("b", 1us);
         d.advance(5ms);
         BOOST_TEST(done_with(hasty, told));
-        BOOST_TEST((hasty.ec == weir::condition::not_counted));
+        BOOST_TEST((hasty.ec == condition::not_counted));
         d.become_ready();
         BOOST_TEST((c.stage == check_stage::sent));
       }
@@ -258,29 +250,18 @@ BOOST_AUTO_TEST_CASE(a_deadline_during_an_attempt_names_how_far_it_has_come) {
 BOOST_AUTO_TEST_CASE(failure_policies_decide_at_once_after_an_attempt_without_an_answer) {
   for (const bool greeting : {false, true}) {
     driver d;
-    d.limiter = weir::test::make_core("r", weir::fixed_window{.limit = 3, .window = 10s},
-                                      {.on_failure = weir::on_failure::open});
+    d.limiter = make_core("r", fixed_window{.limit = 3, .window = 10s},
+                          {.on_failure = on_failure::open});
     if (greeting) d.opened(error{});
     auto& early = d.submit("a", 1h);
     d.advance(d.options.connect_timeout);
     BOOST_TEST((early.stage == check_stage::waiting));
     for (int attempts = 0; attempts < 3; ++attempts) {
       const auto& c = d.submit("a");
-      BOOST_TEST((c.stage == check_stage::done && c.ec == weir::condition::not_counted));
+      BOOST_TEST((c.stage == check_stage::done && c.ec == condition::not_counted));
       d.wait();
     }
   }
-}
-
-BOOST_AUTO_TEST_CASE(a_loading_server_is_waited_for) {
-  driver d;
-  auto& c = d.submit();
-  d.opened(error{});
-  d.write_succeeds();
-  d.plead_loading();
-  BOOST_TEST((c.stage == check_stage::waiting));
-  d.wait();
-  BOOST_TEST(d.opening);
 }
 
 BOOST_AUTO_TEST_CASE(a_call_that_waits_in_vain_is_told_what_the_server_said_last) {
@@ -295,7 +276,7 @@ BOOST_AUTO_TEST_CASE(a_call_that_waits_in_vain_is_told_what_the_server_said_last
     refuse_to_serve(d);
     d.advance(1ms);
     BOOST_TEST(done_with(c, error::server_loading));
-    BOOST_TEST((c.ec == weir::condition::not_counted));
+    BOOST_TEST((c.ec == condition::not_counted));
   }
   {
     driver d;
@@ -316,56 +297,6 @@ BOOST_AUTO_TEST_CASE(a_call_that_waits_in_vain_is_told_what_the_server_said_last
     d.advance(1us);
     BOOST_TEST(done_with(c, error::timed_out));
   }
-}
-
-// Whatever answers there, nothing of the callers' was sent to it.
-BOOST_AUTO_TEST_CASE(garbage_in_the_greeting_is_no_connection_and_counts_nothing) {
-  driver d;
-  auto& hasty = d.submit("a", 1s);
-  auto& patient = d.submit("b", 1h);
-  for (int i = 0; i < 3; ++i) {
-    d.opened(error{});
-    d.write_succeeds();
-    d.received("HTTP/1.1 400 Bad Request\r\n\r\n");
-    BOOST_TEST((hasty.stage == check_stage::waiting));
-    BOOST_TEST((d.core.current() == state::pausing));
-    d.wait();
-  }
-  d.advance(1s);
-  BOOST_TEST(done_with(hasty, error::not_redis));
-  while (!d.opening) d.wait();
-  d.become_ready();
-  BOOST_TEST((patient.stage == check_stage::sent));
-}
-
-BOOST_AUTO_TEST_CASE(garbage_later_fails_what_was_sent_and_reconnects) {
-  driver d;
-  d.become_ready();
-  auto& c = d.submit();
-  d.write_succeeds();
-  d.received("garbage\r\n");
-  BOOST_TEST(done_with(c, error::protocol_error));
-  BOOST_TEST((c.ec == weir::condition::may_have_counted));
-  d.wait();
-  BOOST_TEST(d.opening);
-}
-
-// A replica: nothing ran, and the next connection may lead to the primary.
-BOOST_AUTO_TEST_CASE(a_server_that_will_not_serve_is_left_and_its_checks_go_to_the_next) {
-  driver d;
-  d.become_ready();
-  auto& c = d.submit();
-  d.write_succeeds();
-  d.received("-READONLY You can't write against a read only replica.\r\n");
-  BOOST_TEST((d.core.current() == state::pausing));
-  BOOST_TEST((c.stage == check_stage::waiting));
-  d.wait();
-  d.become_ready();
-  d.advance(25ms);
-  d.write_succeeds();
-  d.received(one_admitted);
-  BOOST_TEST(done_with(c, {}));
-  BOOST_TEST((d.core.current() == state::ready));
 }
 
 // Calls that came back were once written to the same replica after 25 ms. With a longer round trip

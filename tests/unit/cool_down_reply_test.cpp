@@ -1,23 +1,16 @@
 // The reply to checks that a cool-down could have refused: if none is there, one text answers for
 // all of them, and the policy decides as it does beside a cool-down.
-
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <deque>
-#include <string>
-#include <vector>
-
 #include "redis/script/coalescer.hpp"
 #include "redis/script/reply.hpp"
 #include "support/doubles.hpp"
 #include "support/fake_check.hpp"
+#include "support/test.hpp"
 #include "support/text.hpp"
 
 namespace cool_down_reply_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
+using namespace weir::test;
 using detail::check_kind;
 using test::doubles;
 using test::fake_check;
@@ -54,8 +47,6 @@ std::vector<decision> answers(const policy& p, check_kind kind, const std::strin
   }
   return all;
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(cool_down_reply_suite)
 

@@ -1,24 +1,13 @@
 // How a server's answers are handed to their handlers, many with one posted function.
 #include "check/delivery_batch.hpp"
 
-#include <algorithm>
-#include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/test/unit_test.hpp>
-#include <functional>
 #include <list>
 #include <new>
-#include <optional>
-#include <stdexcept>
-#include <utility>
-#include <vector>
 
 #include "check/flight.hpp"
 #include "support/run.hpp"
 
 namespace delivery_batch_test {
-namespace {
 
 namespace asio = boost::asio;
 using namespace weir::detail;
@@ -77,8 +66,6 @@ struct fixture {
     delivery_batch::post(executor, std::move(done));
   }
 };
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(delivery_batch_suite)
 

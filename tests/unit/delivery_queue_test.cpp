@@ -1,19 +1,9 @@
 // How a memory store hands its answers to their handlers, many with one posted function.
-#include <algorithm>
-#include <boost/asio/io_context.hpp>
-#include <boost/asio/thread_pool.hpp>
-#include <boost/test/unit_test.hpp>
 #include <future>
-#include <memory>
-#include <optional>
-#include <stdexcept>
-#include <vector>
 
 #include "support/run.hpp"
-#include "weir/weir.hpp"
 
 namespace delivery_queue_test {
-namespace {
 
 namespace asio = boost::asio;
 
@@ -24,8 +14,6 @@ template <class Context>
 weir::limiter limiter_in(Context& context) {
   return {weir::make_memory_store(context.get_executor()), "r", plenty};
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(delivery_queue_suite)
 

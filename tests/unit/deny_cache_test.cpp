@@ -1,20 +1,16 @@
 // Refusals that a process remembers: as long as the store would refuse, and no longer.
 #include "limiter/deny_cache.hpp"
 
-#include <boost/test/unit_test.hpp>
-#include <string>
-
 #include "policy/kernel.hpp"
 #include "policy/tier_set.hpp"
 #include "support/random_source.hpp"
+#include "support/test.hpp"
 #include "weir/local_limiter.hpp"
 
 namespace deny_cache_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::decision;
-using weir::source;
+using namespace weir;
+using namespace weir::test;
 using weir::detail::deny_cache;
 
 const deny_cache::time start{1h};
@@ -24,11 +20,9 @@ decision refusal(std::chrono::microseconds retry_after) {
   d.limit = d.used = 5;
   d.retry_after = retry_after;
   d.reset_after = retry_after * 2;
-  d.decided_at = weir::time_point(100s);
+  d.decided_at = time_point(100s);
   return d;
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(deny_cache_suite)
 
@@ -41,7 +35,7 @@ BOOST_AUTO_TEST_CASE(a_refusal_is_repeated_with_the_times_that_are_left) {
   BOOST_TEST((d->source == source::deny_cache));
   BOOST_TEST((d->retry_after == 6s));
   BOOST_TEST((d->reset_after == 16s));
-  BOOST_TEST((d->decided_at == weir::time_point(104s)));
+  BOOST_TEST((d->decided_at == time_point(104s)));
   BOOST_TEST(d->used == 5);
 
   BOOST_TEST(!cache.find("a", 2, start + 10s).has_value());
@@ -134,23 +128,22 @@ BOOST_AUTO_TEST_CASE(a_full_table_never_confuses) {
 // With any policy, and as long as nothing is given back, the cache refuses only what the policy
 // refuses at that moment, and names the same time.
 BOOST_AUTO_TEST_CASE(what_the_cache_refuses_the_policy_refuses) {
-  const weir::policy policies[] = {
-      weir::fixed_window{.limit = 3, .window = 1s},
-      weir::sliding_window{.limit = 3, .window = 1s},
-      weir::sliding_log{.limit = 3, .window = 1s},
-      weir::token_bucket{.capacity = 3, .refill = weir::per_second(3)},
-      weir::leaky_bucket{.capacity = 3, .leak = weir::per_second(7)},
+  const policy policies[] = {
+      fixed_window{.limit = 3, .window = 1s},
+      sliding_window{.limit = 3, .window = 1s},
+      sliding_log{.limit = 3, .window = 1s},
+      token_bucket{.capacity = 3, .refill = per_second(3)},
+      leaky_bucket{.capacity = 3, .leak = per_second(7)},
   };
-  const std::uint64_t seed = weir::test::run_seed();
+  const std::uint64_t seed = run_seed();
   BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed) {
-    weir::test::random_source random(seed);
+    random_source random(seed);
     std::int64_t repeated = 0;
-    for (const weir::policy& p : policies) {
-      weir::time_point now(1000s);
-      weir::local_limiter limiter(weir::tiers{p},
-                                  std::function<weir::time_point()>([&] { return now; }));
+    for (const policy& p : policies) {
+      time_point now(1000s);
+      local_limiter limiter(tiers{p}, std::function<time_point()>([&] { return now; }));
       deny_cache cache(16, 500ms);
-      const auto steady = [&] { return start + (now - weir::time_point(1000s)); };
+      const auto steady = [&] { return start + (now - time_point(1000s)); };
       for (int i = 0; i < 3000; ++i) {
         now += std::chrono::microseconds(random.between(0, 100'000));
         const std::int64_t cost = random.between(1, 3);

@@ -7,12 +7,10 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
-#include <boost/test/unit_test.hpp>
-#include <optional>
-#include <vector>
+
+#include "support/test.hpp"
 
 namespace direct_executor_test {
-namespace {
 
 namespace asio = boost::asio;
 using weir::detail::direct_executor;
@@ -24,8 +22,6 @@ struct fixture {
   asio::any_io_executor usual = io.get_executor();
   asio::any_io_executor other = asio::make_strand(io);  // not that of an io_context
 };
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(direct_executor_suite)
 

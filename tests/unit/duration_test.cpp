@@ -4,21 +4,14 @@
 
 #include <boost/system/system_error.hpp>
 #include <cmath>
-#include <cstdint>
-#include <limits>
 
 #include "support/limiter_fixture.hpp"
 #include "support/text.hpp"
-#include "weir/weir.hpp"
 
 namespace duration_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::duration;
-using weir::error;
-using weir::limiter;
-using weir::test::outcome;
+using namespace weir;
+using namespace weir::test;
 
 template <class T, class... Values>
 concept is_made_of = requires(Values... values) { T{values...}; };
@@ -26,22 +19,22 @@ concept is_made_of = requires(Values... values) { T{values...}; };
 using us = std::chrono::microseconds;
 
 // token_bucket{5, 10} was a bucket of 5 that never refills.
-static_assert(!is_made_of<weir::token_bucket, int, int>);
-static_assert(!is_made_of<weir::token_bucket, int, int, int>);
-static_assert(!is_made_of<weir::leaky_bucket, int, int>);
-static_assert(!is_made_of<weir::gcra, int> && !is_made_of<weir::gcra, int, int>);
-static_assert(!is_made_of<weir::fixed_window, int, int>);
-static_assert(!is_made_of<weir::sliding_log, int, int>);
-static_assert(!is_made_of<weir::sliding_log, int, us, int>);
-static_assert(!is_made_of<weir::sliding_window, int, int>);
-static_assert(!is_made_of<weir::rate, int> && !is_made_of<weir::rate, int, int>);
-static_assert(!is_made_of<weir::record_options, int, int>);
-static_assert(!is_made_of<weir::acquire_options, int, int>);
-static_assert(!is_made_of<weir::reset_options, int>);
-static_assert(is_made_of<weir::token_bucket, int, weir::rate>);
-static_assert(is_made_of<weir::gcra, weir::rate, int>);
-static_assert(is_made_of<weir::fixed_window, int, std::chrono::hours>);
-static_assert(is_made_of<weir::rate, int, std::chrono::hours>);
+static_assert(!is_made_of<token_bucket, int, int>);
+static_assert(!is_made_of<token_bucket, int, int, int>);
+static_assert(!is_made_of<leaky_bucket, int, int>);
+static_assert(!is_made_of<gcra, int> && !is_made_of<gcra, int, int>);
+static_assert(!is_made_of<fixed_window, int, int>);
+static_assert(!is_made_of<sliding_log, int, int>);
+static_assert(!is_made_of<sliding_log, int, us, int>);
+static_assert(!is_made_of<sliding_window, int, int>);
+static_assert(!is_made_of<rate, int> && !is_made_of<rate, int, int>);
+static_assert(!is_made_of<record_options, int, int>);
+static_assert(!is_made_of<acquire_options, int, int>);
+static_assert(!is_made_of<reset_options, int>);
+static_assert(is_made_of<token_bucket, int, rate>);
+static_assert(is_made_of<gcra, rate, int>);
+static_assert(is_made_of<fixed_window, int, std::chrono::hours>);
+static_assert(is_made_of<rate, int, std::chrono::hours>);
 
 // Floating point has a nearest microsecond; nanoseconds would be cut.
 static_assert(is_made_of<duration, std::chrono::duration<double>>);
@@ -54,19 +47,18 @@ static_assert(is_waited_for<std::chrono::seconds> && is_waited_for<duration>);
 static_assert(!is_waited_for<int> && !is_waited_for<std::chrono::nanoseconds>);
 
 // Aggregates in a co_await, for g++ 12.
-static_assert(std::is_aggregate_v<weir::acquire_options> &&
-              std::is_aggregate_v<weir::limiter_options> &&
-              std::is_aggregate_v<weir::concurrency_options> &&
-              std::is_aggregate_v<weir::joint_acquire_options> &&
-              std::is_trivially_destructible_v<weir::joint_acquire_options> &&
-              std::is_trivially_destructible_v<weir::policy>);
+static_assert(std::is_aggregate_v<acquire_options> && std::is_aggregate_v<limiter_options> &&
+              std::is_aggregate_v<concurrency_options> &&
+              std::is_aggregate_v<joint_acquire_options> &&
+              std::is_trivially_destructible_v<joint_acquire_options> &&
+              std::is_trivially_destructible_v<policy>);
 
 constexpr duration forever = us::max();
 
-struct fixture : weir::test::limiter_fixture {
-  weir::store store = weir::make_memory_store(io.get_executor());
-  limiter l{store, "r", weir::fixed_window{.limit = 100, .window = 1h}, {.cool_downs = true}};
-  weir::concurrency_limiter gate{store, "g", {.limit = 3}};
+struct fixture : limiter_fixture {
+  weir::store store = make_memory_store(io.get_executor());
+  limiter l{store, "r", fixed_window{.limit = 100, .window = 1h}, {.cool_downs = true}};
+  concurrency_limiter gate{store, "g", {.limit = 3}};
 
   template <class Call>
   void expect(error e, Call&& call) {
@@ -87,8 +79,6 @@ void refused(error e, std::string_view option, F&& make) {
     }
   }
 }
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(duration_suite, fixture)
 
@@ -123,17 +113,17 @@ BOOST_AUTO_TEST_CASE(a_fraction_of_a_microsecond_is_rounded_but_never_to_nothing
 }
 
 BOOST_AUTO_TEST_CASE(a_duration_is_used_like_the_microseconds_that_it_is) {
-  weir::acquire_options options{.max_wait = 1.5s};
+  acquire_options options{.max_wait = 1.5s};
   const us whole = options.max_wait;
   BOOST_TEST((whole == 1500ms && options.max_wait == 1500ms && options.max_wait < 2s));
   BOOST_TEST((options.max_wait + 1ms == 1501ms && options.max_wait / 3 == 500ms));
   options.timeout = 20ms;
-  BOOST_TEST((options.timeout == 20ms && weir::record_options{}.timeout == 0s));
+  BOOST_TEST((options.timeout == 20ms && record_options{}.timeout == 0s));
 }
 
 // It was negative after the conversion, and so 0.
 BOOST_AUTO_TEST_CASE(a_max_wait_of_all_seconds_waits) {
-  const limiter one(store, "one", weir::fixed_window{.limit = 1, .window = 20ms});
+  const limiter one(store, "one", fixed_window{.limit = 1, .window = 20ms});
   for (int i = 0; i < 2; ++i) {
     BOOST_TEST(answer([&](auto h) {
                  one.acquire("a", {.max_wait = std::chrono::seconds::max()}, h);
@@ -147,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_max_wait_of_all_seconds_waits) {
 BOOST_AUTO_TEST_CASE(the_longest_timeout_and_cool_down_are_cut) {
   BOOST_TEST(
       answer([&](auto h) { l.record("a", {.timeout = std::chrono::hours::max()}, h); }).allowed);
-  const weir::decision d = answer([&](auto h) {
+  const decision d = answer([&](auto h) {
     l.cool_down("a", std::chrono::seconds::max(), {.timeout = std::chrono::hours::max()}, h);
   });
   BOOST_TEST((d.clamped && d.retry_after == 1h));
@@ -155,7 +145,7 @@ BOOST_AUTO_TEST_CASE(the_longest_timeout_and_cool_down_are_cut) {
 
 // It was silently the nearest bound, or the end of the call at once.
 BOOST_AUTO_TEST_CASE(a_negative_duration_is_an_error) {
-  const weir::decision one = answer([&](auto h) { l.record("a", h); });
+  const decision one = answer([&](auto h) { l.record("a", h); });
   constexpr error wrong = error::invalid_duration;
   for (const duration time : {duration(-1us), duration(-24h), duration(us::min())}) {
     expect(wrong, [&](auto h) { l.record("a", {.timeout = time}, h); });
@@ -170,31 +160,31 @@ BOOST_AUTO_TEST_CASE(a_negative_duration_is_an_error) {
     expect(wrong, [&](auto h) { l.on_response("a", 429, {}, {.timeout = time}, h); });
     expect(wrong, [&](auto h) { l.reset("a", {.timeout = time}, h); });
     expect(wrong, [&](auto h) { gate.fetch("a", {.timeout = time}, h); });
-    const weir::joint_options joint{.timeout = time};
-    expect(wrong, [&](auto h) { weir::record_all(l.on("a"), joint, h); });
-    expect(wrong, [&](auto h) { weir::fetch_all(l.on("a"), joint, h); });
-    expect(wrong, [&](auto h) { weir::refund_all(one, l.on("a"), joint, h); });
-    expect(wrong, [&](auto h) { weir::settle_all(one, l.on("a"), joint, h); });
-    for (const auto& options : {weir::joint_acquire_options{.max_wait = time},
-                                weir::joint_acquire_options{.timeout = time}}) {
-      expect(wrong, [&](auto h) { weir::acquire_all(l.on("a"), options, h); });
+    const joint_options joint{.timeout = time};
+    expect(wrong, [&](auto h) { record_all(l.on("a"), joint, h); });
+    expect(wrong, [&](auto h) { fetch_all(l.on("a"), joint, h); });
+    expect(wrong, [&](auto h) { refund_all(one, l.on("a"), joint, h); });
+    expect(wrong, [&](auto h) { settle_all(one, l.on("a"), joint, h); });
+    for (const auto& options :
+         {joint_acquire_options{.max_wait = time}, joint_acquire_options{.timeout = time}}) {
+      expect(wrong, [&](auto h) { acquire_all(l.on("a"), options, h); });
     }
-    weir::error_code entered;
+    error_code entered;
     bool done = false;
-    gate.enter("a", {.timeout = time}, [&](weir::error_code ec, weir::lease) {
+    gate.enter("a", {.timeout = time}, [&](error_code ec, lease) {
       entered = ec;
       done = true;
     });
-    weir::test::run_until(io, [&] { return done; });
+    run_until(io, [&] { return done; });
     WEIR_TEST_ERROR(entered, wrong);
   }
   BOOST_TEST(answer([&](auto h) { l.fetch("a", h); }).used == 1);
 }
 
 BOOST_AUTO_TEST_CASE(options_that_a_constructor_takes_are_refused_outside_their_range) {
-  const weir::fixed_window window{.limit = 1, .window = 1s};
+  const fixed_window window{.limit = 1, .window = 1s};
   for (const duration time : {duration(-1us), duration(us::min()), forever}) {
-    const auto limiter_with = [&](std::string_view option, const weir::limiter_options& options) {
+    const auto limiter_with = [&](std::string_view option, const limiter_options& options) {
       refused(error::invalid_policy, option, [&] { limiter(store, "r", window, options); });
     };
     limiter_with("max_cool_down", {.cool_downs = true, .max_cool_down = time});
@@ -203,20 +193,19 @@ BOOST_AUTO_TEST_CASE(options_that_a_constructor_takes_are_refused_outside_their_
     limiter_with("deny_cache_duration", {.deny_cache_subjects = 1, .deny_cache_duration = time});
     if (time < 0s) limiter_with("priority_aging", {.priority_aging = time});
     refused(error::invalid_policy, "lease_duration",
-            [&] { weir::concurrency_limiter(store, "g", {.lease_duration = time}); });
-    const auto policy_with = [&](std::string_view option, const weir::policy& p) {
+            [&] { concurrency_limiter(store, "g", {.lease_duration = time}); });
+    const auto policy_with = [&](std::string_view option, const policy& p) {
       refused(error::invalid_policy, option, [&] { limiter(store, "r", p); });
     };
-    policy_with("window", weir::fixed_window{.limit = 1, .window = time});
-    policy_with("window", weir::sliding_log{.limit = 1, .window = time});
-    policy_with("resolution", weir::sliding_log{.limit = 1, .window = 1s, .resolution = time});
-    policy_with("window", weir::sliding_window{.limit = 1, .window = time});
+    policy_with("window", fixed_window{.limit = 1, .window = time});
+    policy_with("window", sliding_log{.limit = 1, .window = time});
+    policy_with("resolution", sliding_log{.limit = 1, .window = 1s, .resolution = time});
+    policy_with("window", sliding_window{.limit = 1, .window = time});
     policy_with("offset",
-                weir::fixed_window{
-                    .limit = 1, .window = 1s, .anchor = weir::anchor::epoch, .offset = time});
-    policy_with("token_bucket", weir::token_bucket{.capacity = 1, .refill = {1, time}});
-    policy_with("gcra", weir::gcra{.rate = weir::every(time)});
-    policy_with("leaky_bucket", weir::leaky_bucket{.capacity = 1, .leak = weir::rate(1, time)});
+                fixed_window{.limit = 1, .window = 1s, .anchor = anchor::epoch, .offset = time});
+    policy_with("token_bucket", token_bucket{.capacity = 1, .refill = {1, time}});
+    policy_with("gcra", gcra{.rate = every(time)});
+    policy_with("leaky_bucket", leaky_bucket{.capacity = 1, .leak = rate(1, time)});
   }
 }
 
@@ -245,9 +234,8 @@ BOOST_AUTO_TEST_CASE(options_of_stores_are_refused_outside_their_range) {
       with("clock_check_interval", &Options::clock_check_interval);
     }
   };
-  each([](auto executor, const auto& o) { return weir::make_redis_store(executor, o); },
-       redis_options{});
-  each([](auto executor, const auto& o) { return weir::make_memcached_store(executor, o); },
+  each([](auto executor, const auto& o) { return make_redis_store(executor, o); }, redis_options{});
+  each([](auto executor, const auto& o) { return make_memcached_store(executor, o); },
        memcached_options{});
 }
 

@@ -1,16 +1,12 @@
 // The decision with which a check begins is made member by member, for speed.
-#include <array>
-#include <boost/test/unit_test.hpp>
 #include <cstddef>
-#include <memory>
 #include <new>
-#include <utility>
 
 #include "limiter/limiter_impl.hpp"
 #include "support/fake_check.hpp"
+#include "support/test.hpp"
 
 namespace empty_decision_test {
-namespace {
 
 using namespace weir;
 
@@ -20,8 +16,6 @@ class bare_check final : public detail::check_of<detail::record_request> {
       : check_of(std::move(limiter), {}) {}
   void finish(detail::delivery) override {}
 };
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(empty_decision_suite)
 

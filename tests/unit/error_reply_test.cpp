@@ -1,13 +1,10 @@
 #include "redis/resp/error_reply.hpp"
 
-#include <boost/test/unit_test.hpp>
-#include <string>
-#include <string_view>
-#include <utility>
+#include "support/test.hpp"
 
 namespace error_reply_test {
 
-using weir::error;
+using namespace weir;
 using weir::redis::classify_error;
 
 BOOST_AUTO_TEST_SUITE(error_reply_suite)

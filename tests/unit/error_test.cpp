@@ -1,26 +1,19 @@
 #include <boost/asio/error.hpp>
 #include <boost/system/errc.hpp>
 #include <boost/system/system_error.hpp>
-#include <boost/test/unit_test.hpp>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <regex>
-#include <set>
-#include <string>
-#include <string_view>
 #include <system_error>
-#include <vector>
 
+#include "support/test.hpp"
 #include "weir/decision.hpp"
 #include "weir/error.hpp"
 
 namespace error_test {
-namespace {
 
-using weir::condition;
-using weir::error;
-using weir::error_code;
+using namespace weir;
 
 enum class group { input, not_counted, may_have_counted };
 
@@ -113,14 +106,14 @@ BOOST_AUTO_TEST_CASE(the_table_has_every_enumerator_of_the_header) {
   }
   BOOST_TEST(names.size() == std::size(table));
   for (std::size_t i = 0; i < names.size(); ++i) {
-    BOOST_TEST(weir::name_of(static_cast<error>(i + 1)) == names[i]);
+    BOOST_TEST(name_of(static_cast<error>(i + 1)) == names[i]);
   }
 }
 
 BOOST_AUTO_TEST_CASE(the_categories_have_names_and_are_two) {
   BOOST_TEST(weir::error_category().name() == "weir");
-  BOOST_TEST(weir::condition_category().name() == "weir.condition");
-  BOOST_TEST((weir::error_category() != weir::condition_category()));
+  BOOST_TEST(condition_category().name() == "weir.condition");
+  BOOST_TEST((weir::error_category() != condition_category()));
 }
 
 // A program and its plugin may each hold a copy of the library. They compared addresses, so no
@@ -136,7 +129,7 @@ BOOST_AUTO_TEST_CASE(errors_of_another_copy_of_the_library_meet_the_conditions) 
   const error_code ec(static_cast<int>(error::timed_out), other);
   BOOST_TEST((ec == condition::not_counted));
   BOOST_TEST((ec == error::timed_out));
-  BOOST_TEST(weir::name_of(ec) == "timed_out");
+  BOOST_TEST(name_of(ec) == "timed_out");
 }
 
 BOOST_AUTO_TEST_CASE(enumerators_convert) {
@@ -148,7 +141,7 @@ BOOST_AUTO_TEST_CASE(enumerators_convert) {
   BOOST_TEST((code != error::store_full));
 
   const boost::system::error_condition asked = condition::not_counted;
-  BOOST_TEST((asked.category() == weir::condition_category()));
+  BOOST_TEST((asked.category() == condition_category()));
   BOOST_TEST(asked.value() == static_cast<int>(condition::not_counted));
 }
 
@@ -178,12 +171,12 @@ BOOST_AUTO_TEST_CASE(every_condition_has_a_message) {
   std::set<std::string> seen;
   for (const condition c :
        {condition::invalid_input, condition::not_counted, condition::may_have_counted}) {
-    const std::string message = weir::make_error_condition(c).message();
+    const std::string message = make_error_condition(c).message();
     BOOST_TEST_CONTEXT(message) {
       BOOST_TEST(seen.insert(message).second);
       BOOST_TEST(message.find("unknown") == std::string::npos);
       char buffer[16];
-      BOOST_TEST(weir::condition_category().message(static_cast<int>(c), buffer, sizeof buffer) ==
+      BOOST_TEST(condition_category().message(static_cast<int>(c), buffer, sizeof buffer) ==
                  message);
     }
   }
@@ -197,25 +190,24 @@ BOOST_AUTO_TEST_CASE(numbers_that_are_no_error_have_a_text_and_no_condition) {
       BOOST_TEST((code != condition::invalid_input));
       BOOST_TEST((code != condition::not_counted));
       BOOST_TEST((code != condition::may_have_counted));
-      BOOST_TEST(weir::condition_category().message(value + 100).find("unknown") !=
-                 std::string::npos);
+      BOOST_TEST(condition_category().message(value + 100).find("unknown") != std::string::npos);
     }
   }
 }
 
 BOOST_AUTO_TEST_CASE(each_source_has_the_name_of_its_enumerator) {
-  BOOST_TEST(to_string(weir::source::store) == "store");
-  BOOST_TEST(to_string(weir::source::deny_cache) == "deny_cache");
-  BOOST_TEST(to_string(weir::source::local_units) == "local_units");
-  BOOST_TEST(to_string(weir::source::fallback) == "fallback");
+  BOOST_TEST(to_string(source::store) == "store");
+  BOOST_TEST(to_string(source::deny_cache) == "deny_cache");
+  BOOST_TEST(to_string(source::local_units) == "local_units");
+  BOOST_TEST(to_string(source::fallback) == "fallback");
 }
 
 BOOST_AUTO_TEST_CASE(each_error_has_the_name_of_its_enumerator) {
-  for (const expectation& row : table) BOOST_TEST(weir::name_of(row.value) == row.name);
-  BOOST_TEST(weir::name_of({}) == "success");
-  BOOST_TEST(weir::name_of(boost::asio::error::operation_aborted) == "cancelled");
-  BOOST_TEST(weir::name_of(boost::asio::error::eof) == "other");
-  BOOST_TEST(weir::name_of(code_of(last_value + 1)) == "unknown");
+  for (const expectation& row : table) BOOST_TEST(name_of(row.value) == row.name);
+  BOOST_TEST(name_of({}) == "success");
+  BOOST_TEST(name_of(boost::asio::error::operation_aborted) == "cancelled");
+  BOOST_TEST(name_of(boost::asio::error::eof) == "other");
+  BOOST_TEST(name_of(code_of(last_value + 1)) == "unknown");
 }
 
 BOOST_AUTO_TEST_CASE(each_error_answers_to_its_conditions_only) {
@@ -227,7 +219,7 @@ BOOST_AUTO_TEST_CASE(each_error_answers_to_its_conditions_only) {
       BOOST_TEST((code == condition::may_have_counted) == (in == group::may_have_counted));
       // The standard's types ask the same question.
       const std::error_code standard = code;
-      const std::error_condition asked = weir::make_error_condition(condition::may_have_counted);
+      const std::error_condition asked = make_error_condition(condition::may_have_counted);
       BOOST_TEST((standard == asked) == (in == group::may_have_counted));
     }
   }
@@ -235,7 +227,7 @@ BOOST_AUTO_TEST_CASE(each_error_answers_to_its_conditions_only) {
 
 BOOST_AUTO_TEST_CASE(a_condition_number_that_is_none_matches_nothing) {
   for (const int value : {0, 4, -7}) {
-    const boost::system::error_condition strange(value, weir::condition_category());
+    const boost::system::error_condition strange(value, condition_category());
     for (const auto& row : table) BOOST_TEST((error_code{row.value} != strange));
   }
 }
@@ -276,7 +268,7 @@ BOOST_AUTO_TEST_CASE(plain_cases_answer_to_errc) {
 }
 
 BOOST_AUTO_TEST_CASE(an_exception_carries_code_and_text) {
-  const boost::system::system_error thrown(weir::make_error_code(error::read_only), "here");
+  const boost::system::system_error thrown(make_error_code(error::read_only), "here");
   BOOST_TEST((thrown.code() == error::read_only));
   const std::string expected = "here: " + error_code{error::read_only}.message();
   BOOST_TEST(std::string{thrown.what()}.starts_with(expected));
@@ -291,7 +283,5 @@ BOOST_AUTO_TEST_CASE(usable_before_main) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
-
-}  // namespace
 
 }  // namespace error_test

@@ -4,56 +4,48 @@
 #include <malloc.h>
 
 #include <boost/asio/error.hpp>
-#include <boost/test/unit_test.hpp>
 
 #include "limiter/limiter_impl.hpp"
 #include "limiter/local_fallback.hpp"
 #include "support/fake_check.hpp"
 #include "support/sanitized.hpp"
+#include "support/test.hpp"
 
 namespace failure_policy_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::error;
-using weir::limiter_options;
-using weir::on_failure;
+using namespace weir;
+using namespace weir::test;
 using weir::detail::check_kind;
-using weir::test::fake_check;
 
-weir::test::core_ptr core_with(const weir::tiers& p, limiter_options o) {
-  return std::make_shared<weir::detail::limiter_impl>(std::make_shared<weir::test::null_store>(),
-                                                      "r", p, o);
+core_ptr core_with(const weir::tiers& p, limiter_options o) {
+  return std::make_shared<weir::detail::limiter_impl>(std::make_shared<null_store>(), "r", p, o);
 }
 
-weir::test::core_ptr core_with(const weir::policy& p, limiter_options o) {
+core_ptr core_with(const weir::policy& p, limiter_options o) {
   return core_with(weir::tiers(p), o);
 }
 
 struct outcome {
-  weir::error_code ec;
-  weir::decision answer;
+  error_code ec;
+  decision answer;
 };
 
-outcome fail(const weir::test::core_ptr& core, weir::error_code with,
-             std::string_view subject = "s", std::int64_t cost = 1,
-             weir::test::fake_request kind = check_kind::record) {
+outcome fail(const core_ptr& core, error_code with, std::string_view subject = "s",
+             std::int64_t cost = 1, fake_request kind = check_kind::record) {
   fake_check c(core, subject, cost, kind);
   c.ec = with;
   weir::detail::apply_failure_policy(c);
   return {c.ec, c.answer};
 }
 
-const weir::policy ten_a_day = weir::fixed_window{.limit = 10, .window = 24h};
-
-}  // namespace
+const weir::policy ten_a_day = fixed_window{.limit = 10, .window = 24h};
 
 BOOST_AUTO_TEST_SUITE(failure_policy_suite)
 
 // With three tiers and room for one subject, it refused everybody.
 BOOST_AUTO_TEST_CASE(the_fallback_remembers_subjects_however_many_tiers_they_have) {
-  const weir::tiers three{ten_a_day, weir::fixed_window{.limit = 100, .window = 48h},
-                          weir::fixed_window{.limit = 1000, .window = 96h}};
+  const weir::tiers three{ten_a_day, fixed_window{.limit = 100, .window = 48h},
+                          fixed_window{.limit = 1000, .window = 96h}};
   const auto core = core_with(
       three, {.on_failure = on_failure::fallback, .process_count = 1, .max_fallback_subjects = 2});
   BOOST_TEST(fail(core, error::timed_out, "a").answer.allowed);
@@ -74,7 +66,7 @@ BOOST_AUTO_TEST_CASE(a_decision_without_the_store_names_the_failure) {
     const auto core = core_with(ten_a_day, {.on_failure = policy, .process_count = 1});
     const outcome o = fail(core, error::authentication_failed);
     BOOST_TEST((o.answer.failure == error::authentication_failed));
-    BOOST_TEST((o.answer.source == weir::source::fallback));
+    BOOST_TEST((o.answer.source == source::fallback));
   }
 }
 
@@ -84,14 +76,14 @@ BOOST_AUTO_TEST_CASE(open_allows_and_closed_refuses_and_both_say_so) {
   BOOST_TEST(open.answer.allowed);
   BOOST_TEST((open.answer.retry_after == 0s));
   BOOST_TEST((open.answer.decided_at.time_since_epoch() > 24h * 365 * 50));
-  BOOST_TEST((open.answer.source == weir::source::fallback));
+  BOOST_TEST((open.answer.source == source::fallback));
   BOOST_TEST(open.answer.limit == 10);
   const auto closed = fail(core_with(ten_a_day, {.on_failure = on_failure::closed}),
                            error::circuit_open);
   BOOST_TEST(!closed.ec);
   BOOST_TEST(!closed.answer.allowed);
   BOOST_TEST((closed.answer.retry_after == 1s));
-  BOOST_TEST((closed.answer.source == weir::source::fallback));
+  BOOST_TEST((closed.answer.source == source::fallback));
 }
 
 BOOST_AUTO_TEST_CASE(mistakes_in_the_call_and_cancellation_are_always_errors) {
@@ -111,15 +103,15 @@ BOOST_AUTO_TEST_CASE(mistakes_in_the_call_and_cancellation_are_always_errors) {
 BOOST_AUTO_TEST_CASE(every_other_error_is_a_failure_of_the_store) {
   const auto core = core_with(ten_a_day, {.on_failure = on_failure::open});
   for (int value = 1; value <= static_cast<int>(error::not_memcached); ++value) {
-    const weir::error_code ec(value, weir::error_category());
-    const bool stays = ec == weir::condition::invalid_input || ec == error::store_closed ||
+    const error_code ec(value, error_category());
+    const bool stays = ec == condition::invalid_input || ec == error::store_closed ||
                        ec == error::overloaded || ec == error::store_contention;
     BOOST_TEST(fail(core, ec).ec.failed() == stays, ec.message());
   }
   // Numbers that are no error of ours, and numbers of ours in another category.
-  for (const weir::error_code foreign :
-       {weir::error_code(1000, weir::error_category()),
-        weir::error_code(static_cast<int>(error::timed_out), boost::system::system_category())}) {
+  for (const error_code foreign :
+       {error_code(1000, error_category()),
+        error_code(static_cast<int>(error::timed_out), boost::system::system_category())}) {
     BOOST_TEST((fail(core, foreign).ec == foreign));
   }
 }
@@ -131,14 +123,14 @@ BOOST_AUTO_TEST_CASE(the_fallback_counts_with_its_share_of_the_limit) {
   for (int i = 0; i < 10; ++i) allowed += fail(core, error::timed_out).answer.allowed;
   BOOST_TEST(allowed == 2);
   BOOST_TEST(fail(core, error::timed_out).answer.limit == 2);
-  BOOST_TEST((fail(core, error::timed_out).answer.source == weir::source::fallback));
+  BOOST_TEST((fail(core, error::timed_out).answer.source == source::fallback));
   BOOST_TEST(fail(core, error::timed_out, "another subject").answer.allowed);
 }
 
 // They were counted apart, each up to the limit.
 BOOST_AUTO_TEST_CASE(the_fallback_counts_reservations_and_records_together) {
   const auto core = core_with(ten_a_day, {.on_failure = on_failure::fallback, .process_count = 1});
-  const auto ask = [&](weir::test::fake_request kind) {
+  const auto ask = [&](fake_request kind) {
     return fail(core, error::timed_out, "s", 1, kind).answer.allowed;
   };
   for (int i = 0; i < 5; ++i) BOOST_TEST((ask(check_kind::acquire) && ask(check_kind::record)));
@@ -181,14 +173,14 @@ BOOST_AUTO_TEST_CASE(the_fallback_keeps_no_long_subjects_and_tells_them_apart) {
   for (const bool tiered : {false, true}) {
     const weir::limiter_options o{.on_failure = on_failure::fallback, .process_count = 1};
     const auto core = std::make_shared<weir::detail::limiter_impl>(
-        std::make_shared<weir::test::null_store>(), "r",
+        std::make_shared<null_store>(), "r",
         tiered ? weir::tiers(ten_a_day, ten_a_day) : weir::tiers(ten_a_day), o);
     const std::size_t before = mallinfo2().uordblks + mallinfo2().hblkhd;
     for (int i = 0; i < 500; ++i) {
       fail(core, error::timed_out, head + std::to_string(i));
     }
     const std::size_t after = mallinfo2().uordblks + mallinfo2().hblkhd;
-    if (!weir::test::is_sanitized) BOOST_TEST(after - before < 5'000'000u);
+    if (!is_sanitized) BOOST_TEST(after - before < 5'000'000u);
     for (const int i : {0, 499}) {
       for (const check_kind kind : {check_kind::fetch, check_kind::record, check_kind::acquire}) {
         const auto got = fail(core, error::timed_out, head + std::to_string(i), 1, kind);
@@ -259,16 +251,16 @@ BOOST_AUTO_TEST_CASE(shares_of_every_policy_keep_burst_and_rate_in_proportion) {
 // Limiters asked together: the strictest policy decides, and a refusal names the place among the
 // arguments.
 BOOST_AUTO_TEST_CASE(together_the_strictest_failure_policy_decides) {
-  const weir::policy two = weir::fixed_window{.limit = 2, .window = 24h};
+  const weir::policy two = fixed_window{.limit = 2, .window = 24h};
   const auto make = [&](on_failure f, const weir::tiers& tiers, bool feedback = false) {
     limiter_options o{.on_failure = f, .process_count = 1};
     o.group = "g";
     o.cool_downs = feedback;
-    return std::make_shared<const weir::detail::limiter_impl>(
-        std::make_shared<weir::test::null_store>(), "r", tiers, o);
+    return std::make_shared<const weir::detail::limiter_impl>(std::make_shared<null_store>(), "r",
+                                                              tiers, o);
   };
-  const auto ask = [](const weir::test::core_ptr& a, const weir::test::core_ptr& b,
-                      weir::test::fake_request kind = check_kind::record) {
+  const auto ask = [](const core_ptr& a, const core_ptr& b,
+                      fake_request kind = check_kind::record) {
     fake_check c(a, "s", 1, kind, std::chrono::microseconds{0},
                  {{b, weir::detail::short_text("t"), 1}});
     c.ec = error::timed_out;
@@ -290,7 +282,7 @@ BOOST_AUTO_TEST_CASE(together_the_strictest_failure_policy_decides) {
     BOOST_TEST(!o.ec);
     BOOST_TEST(o.answer.allowed == (i < 2));
     BOOST_TEST(o.answer.tier == (i < 2 ? -1 : 1));
-    BOOST_TEST((o.answer.source == weir::source::fallback));
+    BOOST_TEST((o.answer.source == source::fallback));
   }
   // Behind a limiter with three tiers (and a hold, which takes no place), its own second tier
   // refuses; and what it refuses, the other has not counted.

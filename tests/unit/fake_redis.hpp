@@ -1,21 +1,10 @@
 #pragma once
 
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <deque>
-#include <functional>
-#include <map>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "redis/resp/error_reply.hpp"
 #include "redis/resp/resp_writer.hpp"
-#include "redis/script/scripts.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
-#include "support/script_names.hpp"
+#include "support/test.hpp"
 #include "window_reply.hpp"
 
 namespace weir::redis::test {

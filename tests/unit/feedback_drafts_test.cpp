@@ -1,27 +1,21 @@
 // The RateLimit fields of draft-ietf-httpapi-ratelimit-headers. Each row names its draft and where
 // it stands there.
-#include <string>
-
 #include "feedback/structured_field.hpp"
 #include "feedback_fixture.hpp"
 
 namespace feedback_drafts_test {
 
+using namespace weir;
 using namespace weir::test;
 using namespace weir::feedback;
-using weir::vendor_feedback;
-using enum weir::feedback_source;
-
-namespace {
+using enum feedback_source;
 
 /// True if a header of this one line is a list or a dictionary.
 bool is_field(std::string_view text) {
-  const weir::header_field header{"RateLimit", text};
+  const header_field header{"RateLimit", text};
   const header_lines lines{{&header, 1}, 0};
   return well_formed(lines, field_type::list) || well_formed(lines, field_type::dictionary);
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(feedback_drafts_suite)
 
@@ -54,10 +48,7 @@ BOOST_AUTO_TEST_CASE(the_ratelimit_fields_of_the_drafts) {
        "Date: Mon, 05 Aug 2019 09:27:00 GMT\n"
        "Retry-After: Mon, 05 Aug 2019 09:27:05 GMT\n"
        "RateLimit: \"default\";r=0;t=5",
-       {.refused = true,
-        .blocked_for = 5s,
-        .source = retry_after,
-        .requests = {0, {}, 5s, ratelimit_field}}},
+       refused(5s, retry_after, {0, {}, 5s, ratelimit_field})},
       // Several policies: the one with the least left is told, and the longest empty one blocks.
       {"200\n"
        "RateLimit: \"burst\";r=0;t=5, \"daily\";r=900;t=40000",
@@ -75,10 +66,7 @@ BOOST_AUTO_TEST_CASE(the_ratelimit_fields_of_the_drafts) {
        {.requests = {50, 100, 5s, ratelimit_field}}},
       {"429\n"
        "RateLimit: limit=100, remaining=0, reset=30",
-       {.refused = true,
-        .blocked_for = 30s,
-        .source = ratelimit_field,
-        .requests = {0, 100, 30s, ratelimit_field}}},
+       refused(30s, ratelimit_field, {0, 100, 30s, ratelimit_field})},
       // 07: only policies. The strictest is the one with the least quota.
       {"200\n"
        "RateLimit-Policy: 10;w=1, 50;w=60, 1000;w=3600, 5000;w=86400",
@@ -158,19 +146,13 @@ BOOST_AUTO_TEST_CASE(structured_fields_are_read_to_the_end_or_not_at_all) {
 }
 
 BOOST_AUTO_TEST_CASE(a_field_with_a_mistake_is_ignored_as_a_whole) {
-  for (const std::string_view bad : {
-           "\"a\";r=0;t=5, ",
-           "\"a\";r=0;t=5, \"b",
-           "\"a\";r=0;t=5 \"b\";r=1;t=6",
-           "\"a\";r=0;t=5;;",
-           "\"a\";r=0;t=+5",
-           "limit=10, remaining=0, reset=5,",
-           "limit=10, remaining=0, reset=5, (1)",
-       }) {
-    const weir::header_field header{"RateLimit", bad};
-    BOOST_TEST(
-        weir::read_feedback(429, {&header, 1}, at_now) == weir::vendor_feedback{.refused = true},
-        bad);
+  for (const std::string_view bad :
+       {"\"a\";r=0;t=5, ", "\"a\";r=0;t=5, \"b", "\"a\";r=0;t=5 \"b\";r=1;t=6", "\"a\";r=0;t=5;;",
+        "\"a\";r=0;t=+5", "limit=10, remaining=0, reset=5,",
+        "limit=10, remaining=0, reset=5, (1)"}) {
+    const header_field header{"RateLimit", bad};
+    BOOST_TEST(read_feedback(429, {&header, 1}, at_now) == weir::vendor_feedback{.refused = true},
+               bad);
   }
   // A header of several lines is one field, as if a proxy had joined them.
   BOOST_TEST((read("429\nRateLimit: \"a\";r=0;t=5,\nRateLimit: \"a\";r=0;t=4").blocked_for ==
@@ -178,21 +160,12 @@ BOOST_AUTO_TEST_CASE(a_field_with_a_mistake_is_ignored_as_a_whole) {
 }
 
 BOOST_AUTO_TEST_CASE(what_is_well_formed_but_means_nothing_says_nothing) {
-  for (const std::string_view value : {
-           "\"a\"",
-           "\"a\";r=-1;t=5.5x",
-           "\"a\";r=\"0\";t=\"5\"",
-           "5;r=0;t=5",
-           "?1;r=0;t=5",
-           "\"a\";R=0",
-           "remaining=none, reset=later",
-           "limit=-1",
-           "remaining",
-           "\"a\";q=5;w=5",
-           "\"a\";r=-1",
-       }) {
-    const weir::header_field header{"RateLimit", value};
-    BOOST_TEST(weir::read_feedback(200, {&header, 1}, at_now) == weir::vendor_feedback{}, value);
+  for (const std::string_view value :
+       {"\"a\"", "\"a\";r=-1;t=5.5x", "\"a\";r=\"0\";t=\"5\"", "5;r=0;t=5", "?1;r=0;t=5",
+        "\"a\";R=0", "remaining=none, reset=later", "limit=-1", "remaining", "\"a\";q=5;w=5",
+        "\"a\";r=-1"}) {
+    const header_field header{"RateLimit", value};
+    BOOST_TEST(read_feedback(200, {&header, 1}, at_now) == weir::vendor_feedback{}, value);
   }
 }
 
@@ -202,30 +175,18 @@ BOOST_AUTO_TEST_CASE(two_dictionaries_of_draft_07_stay_apart) {
       {"429\n"
        "RateLimit: limit=100, remaining=0, reset=30\n"
        "RateLimit: limit=5000, remaining=4000, reset=20000",
-       {.refused = true,
-        .blocked_for = 30s,
-        .source = ratelimit_field,
-        .requests = {0, 100, 30s, ratelimit_field}}},
+       refused(30s, ratelimit_field, {0, 100, 30s, ratelimit_field})},
       {"429\n"
        "RateLimit: limit=100, remaining=0, reset=30,limit=5000, remaining=4000, reset=20000",
-       {.refused = true,
-        .blocked_for = 30s,
-        .source = ratelimit_field,
-        .requests = {0, 100, 30s, ratelimit_field}}},
+       refused(30s, ratelimit_field, {0, 100, 30s, ratelimit_field})},
       {"429\n"
        "RateLimit: limit=5000, remaining=4000, reset=20000, limit=100\n"
        "RateLimit: remaining=0, reset=30, policy",
-       {.refused = true,
-        .blocked_for = 30s,
-        .source = ratelimit_field,
-        .requests = {0, 100, 30s, ratelimit_field}}},
+       refused(30s, ratelimit_field, {0, 100, 30s, ratelimit_field})},
       // A value that is no number still belongs to its policy.
       {"429\n"
        "RateLimit: limit=100, remaining=none, reset=30, limit=50, remaining=0, reset=7",
-       {.refused = true,
-        .blocked_for = 7s,
-        .source = ratelimit_field,
-        .requests = {0, 50, 7s, ratelimit_field}}},
+       refused(7s, ratelimit_field, {0, 50, 7s, ratelimit_field})},
   };
   expect_rows(rows);
 }
@@ -276,8 +237,8 @@ BOOST_AUTO_TEST_CASE(a_policy_is_known_by_its_name_up_to_a_comma) {
 
 BOOST_AUTO_TEST_CASE(policies_belong_to_limits_by_name) {
   const auto limit = [](std::string_view policies, std::string_view limits) {
-    const weir::header_field headers[] = {{"RateLimit", limits}, {"RateLimit-Policy", policies}};
-    return weir::read_feedback(200, headers, at_now).requests.limit;
+    const header_field headers[] = {{"RateLimit", limits}, {"RateLimit-Policy", policies}};
+    return read_feedback(200, headers, at_now).requests.limit;
   };
   BOOST_TEST((limit("\"a\";q=5, \"b\";q=7", "\"b\";r=3") == 7));
   BOOST_TEST((limit("a;q=5, b;q=7", "b;r=3") == 7));
@@ -297,9 +258,9 @@ BOOST_AUTO_TEST_CASE(policies_belong_to_limits_by_name) {
 BOOST_AUTO_TEST_CASE(sixteen_policies_are_remembered_and_of_more_none) {
   std::string policies;
   const auto limit = [&] {
-    const weir::header_field headers[] = {{"RateLimit-Policy", policies},
-                                          {"RateLimit", "p0;r=3, p15;r=2"}};
-    return weir::read_feedback(200, headers, at_now).requests.limit;
+    const header_field headers[] = {{"RateLimit-Policy", policies},
+                                    {"RateLimit", "p0;r=3, p15;r=2"}};
+    return read_feedback(200, headers, at_now).requests.limit;
   };
   for (int i = 0; i < 16; ++i) {
     policies += (i == 0 ? "p" : ", p") + std::to_string(i) + ";q=" + std::to_string(100 + i);

@@ -1,14 +1,9 @@
 #pragma once
 
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <optional>
 #include <ostream>
-#include <span>
-#include <string_view>
 
 #include "support/response_text.hpp"
-#include "weir/feedback.hpp"
+#include "support/test.hpp"
 
 namespace weir {
 
@@ -61,6 +56,12 @@ inline std::optional<microseconds> blocked(int status, std::string_view name,
                                            const feedback_options& options = {}) {
   const header_field header{name, value};
   return read_feedback(status, {&header, 1}, now, options).blocked_for;
+}
+
+/// What a response says that refuses, and blocks for that time because of that header.
+inline vendor_feedback refused(microseconds blocked_for, feedback_source by,
+                               const vendor_quota& requests = {}, const vendor_quota& tokens = {}) {
+  return {true, blocked_for, by, requests, tokens};
 }
 
 struct response_row {

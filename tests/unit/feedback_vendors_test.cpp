@@ -13,7 +13,7 @@ BOOST_AUTO_TEST_CASE(vendors_that_say_retry_after) {
       // Slack: api.slack.com/docs/rate-limits.
       {"429\n"
        "Retry-After: 30",
-       {.refused = true, .blocked_for = 30s, .source = retry_after}},
+       refused(30s, retry_after)},
       // GitHub, secondary limit: docs.github.com, "Troubleshooting the REST API": 403 or 429, and
       // no zero needed.
       {"403\n"
@@ -24,19 +24,13 @@ BOOST_AUTO_TEST_CASE(vendors_that_say_retry_after) {
        "X-RateLimit-Reset: 1776783282\n"
        "X-RateLimit-Used: 130\n"
        "X-RateLimit-Resource: core",
-       {.refused = true,
-        .blocked_for = 60s,
-        .source = retry_after,
-        .requests = {4870, 5000, 1000s, x_ratelimit}}},
+       refused(60s, retry_after, {4870, 5000, 1000s, x_ratelimit})},
       // Shopify: shopify.dev/docs/api/admin-rest/usage/rate-limits; the fraction from
       // zenn.dev/frog/scraps/d08e016761a4e2.
       {"429\n"
        "X-Shopify-Shop-Api-Call-Limit: 40/40\n"
        "Retry-After: 2.0",
-       {.refused = true,
-        .blocked_for = 2s,
-        .source = retry_after,
-        .requests = {0, 40, {}, x_api_call_limit}}},
+       refused(2s, retry_after, {0, 40, {}, x_api_call_limit})},
       {"200\n"
        "X-Shopify-Shop-Api-Call-Limit: 39/40",
        {.requests = {1, 40, {}, x_api_call_limit}}},
@@ -44,27 +38,21 @@ BOOST_AUTO_TEST_CASE(vendors_that_say_retry_after) {
       {"429\n"
        "Retry-after: 5\n"
        "X-Gorgias-Account-Api-Call-Limit: 10/40",
-       {.refused = true,
-        .blocked_for = 5s,
-        .source = retry_after,
-        .requests = {30, 40, {}, x_api_call_limit}}},
+       refused(5s, retry_after, {30, 40, {}, x_api_call_limit})},
       // Azure: the names and units from @azure/core-rest-pipeline, throttlingRetryStrategy.js.
       {"429\n"
        "retry-after-ms: 1250\n"
        "Retry-After: 2",
-       {.refused = true, .blocked_for = 2s, .source = retry_after}},
+       refused(2s, retry_after)},
       {"503\n"
        "x-ms-retry-after-ms: 250",
-       {.refused = true, .blocked_for = 250ms, .source = retry_after_ms}},
+       refused(250ms, retry_after_ms)},
       // MailerLite: developers-classic.mailerlite.com/docs/api-rate-limits.
       {"429\n"
        "X-RateLimit-Limit: 60\n"
        "X-RateLimit-Remaining: 0\n"
        "X-RateLimit-Retry-After: 59",
-       {.refused = true,
-        .blocked_for = 59s,
-        .source = x_ratelimit,
-        .requests = {0, 60, {}, x_ratelimit}}},
+       refused(59s, x_ratelimit, {0, 60, {}, x_ratelimit})},
       // HubSpot: developers.hubspot.com/docs/api/usage-details, and its changelog of 2018-11-06.
       {"200\n"
        "X-HubSpot-RateLimit-Daily: 250000\n"
@@ -100,10 +88,7 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_since_1970) {
        "x-ratelimit-limit: 60\n"
        "x-ratelimit-remaining: 0\n"
        "x-ratelimit-reset: 1776784082",
-       {.refused = true,
-        .blocked_for = 1800s,
-        .source = x_ratelimit,
-        .requests = {0, 60, 1800s, x_ratelimit}}},
+       refused(1800s, x_ratelimit, {0, 60, 1800s, x_ratelimit})},
       // GitLab: user_and_ip_rate_limits.md; the names of the IETF draft, the reset of GitHub.
       {"429\n"
        "Date: Tue, 05 Jan 2021 10:59:30 GMT\n"
@@ -114,10 +99,7 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_since_1970) {
        "RateLimit-Reset: 1609844400\n"
        "RateLimit-ResetTime: Tue, 05 Jan 2021 11:00:00 GMT\n"
        "Retry-After: 30",
-       {.refused = true,
-        .blocked_for = 30s,
-        .source = retry_after,
-        .requests = {0, 60, 30s, ratelimit_triple}}},
+       refused(30s, retry_after, {0, 60, 30s, ratelimit_triple})},
       // X: docs.x.com/fundamentals/rate-limits; the limits of a day from x-api-sdk-ts,
       // dist/utils/rate-limit.js.
       {"429\n"
@@ -131,20 +113,14 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_since_1970) {
        "x-app-limit-24hour-limit: 500\n"
        "x-app-limit-24hour-remaining: 1\n"
        "x-app-limit-24hour-reset: 1705478400",
-       {.refused = true,
-        .blocked_for = 14500s,
-        .source = x_rate_limit,
-        .requests = {0, 100, 14500s, x_rate_limit}}},
+       refused(14500s, x_rate_limit, {0, 100, 14500s, x_rate_limit})},
       // Okta: oktadeveloper/okta-blog-archive, pull request 170.
       {"429\n"
        "Date: Sat, 14 Nov 2015 20:55:00 GMT\n"
        "X-Rate-Limit-Limit: 1\n"
        "X-Rate-Limit-Remaining: 0\n"
        "X-Rate-Limit-Reset: 1447534590",
-       {.refused = true,
-        .blocked_for = 90s,
-        .source = x_rate_limit,
-        .requests = {0, 1, 90s, x_rate_limit}}},
+       refused(90s, x_rate_limit, {0, 1, 90s, x_rate_limit})},
       // LaunchDarkly: milliseconds; its OpenAPI text. The reset is that of whichever window is
       // meant.
       {"429\n"
@@ -152,10 +128,7 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_since_1970) {
        "X-Ratelimit-Global-Remaining: 900\n"
        "X-Ratelimit-Route-Remaining: 0\n"
        "X-Ratelimit-Reset: 1787061262429",
-       {.refused = true,
-        .blocked_for = 2429ms,
-        .source = x_ratelimit,
-        .requests = {0, {}, 2429ms, x_ratelimit}}},
+       refused(2429ms, x_ratelimit, {0, {}, 2429ms, x_ratelimit})},
       // Discord: the example of its rate limit page. Reset-After needs no clock, so it counts
       // rather than Reset.
       {"429\n"
@@ -166,10 +139,7 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_since_1970) {
        "X-RateLimit-Reset-After: 64.57\n"
        "X-RateLimit-Bucket: abcd1234\n"
        "X-RateLimit-Scope: user",
-       {.refused = true,
-        .blocked_for = 65s,
-        .source = retry_after,
-        .requests = {0, 10, 64570ms, x_ratelimit}}},
+       refused(65s, retry_after, {0, 10, 64570ms, x_ratelimit})},
   };
   expect_rows(rows);
 }
@@ -194,10 +164,7 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_from_now) {
        "x-ratelimit-limit: 10, 10;w=1, 100;w=60;name=\"per-minute\"\n"
        "x-ratelimit-remaining: 0\n"
        "x-ratelimit-reset: 1",
-       {.refused = true,
-        .blocked_for = 1s,
-        .source = x_ratelimit,
-        .requests = {0, 10, 1s, x_ratelimit}}},
+       refused(1s, x_ratelimit, {0, 10, 1s, x_ratelimit})},
       // Kong: a response in a workshop on its gateway, of 2023.
       {"200\n"
        "X-RateLimit-Remaining-Minute: 2\n"
@@ -211,10 +178,7 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_from_now) {
       {"429\n"
        "Date: Tue, 21 Apr 2026 14:38:02 GMT\n"
        "X-RateLimit-Reset: 1776782320",
-       {.refused = true,
-        .blocked_for = 38s,
-        .source = x_ratelimit,
-        .requests = {{}, {}, 38s, x_ratelimit}}},
+       refused(38s, x_ratelimit, {{}, {}, 38s, x_ratelimit})},
       // OpenAI: its guide to rate limits (spybara.com keeps the versions).
       {"200\n"
        "x-ratelimit-limit-requests: 60\n"
@@ -232,11 +196,8 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_from_now) {
        "x-ratelimit-limit-tokens: 250000\n"
        "x-ratelimit-remaining-tokens: 249989\n"
        "x-ratelimit-reset-tokens: 2ms",
-       {.refused = true,
-        .blocked_for = 20ms,
-        .source = x_ratelimit,
-        .requests = {0, 3000, 20ms, x_ratelimit},
-        .tokens = {249989, 250000, 2ms, x_ratelimit}}},
+       refused(20ms, x_ratelimit, {0, 3000, 20ms, x_ratelimit},
+               {249989, 250000, 2ms, x_ratelimit})},
       // Azure OpenAI: openai/openai-dotnet, issue 838. -1 is no number of tokens, and a window that
       // ends at once no reason to call again at once.
       {"429\n"
@@ -258,10 +219,7 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_in_words) {
        "anthropic-ratelimit-requests-limit: 600\n"
        "anthropic-ratelimit-requests-remaining: 0\n"
        "anthropic-ratelimit-requests-reset: 2026-04-21T14:38:25Z",
-       {.refused = true,
-        .blocked_for = 25s,
-        .source = retry_after,
-        .requests = {0, 600, 23s, anthropic_ratelimit}}},
+       refused(25s, retry_after, {0, 600, 23s, anthropic_ratelimit})},
       // Anthropic: docs.anthropic.com/en/api/rate-limits has these twelve names.
       {"200\n"
        "Date: Tue, 21 Apr 2026 14:38:02 GMT\n"
@@ -287,20 +245,14 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_in_words) {
        "X-RateLimit-Remaining: 0\n"
        "X-RateLimit-Reset: 2026-04-21T14:39Z\n"
        "X-RateLimit-NearLimit: true",
-       {.refused = true,
-        .blocked_for = 57s,
-        .source = retry_after,
-        .requests = {0, 350, 58s, x_ratelimit}}},
+       refused(57s, retry_after, {0, 350, 58s, x_ratelimit})},
       // Akamai: techdocs.akamai.com/msl/reference/resource-limiting.
       {"429\n"
        "Date: Tue, 21 Apr 2026 14:38:02 GMT\n"
        "X-RateLimit-Limit: 60\n"
        "X-RateLimit-Remaining: 0\n"
        "X-RateLimit-Next: 2026-04-21T14:38:12.500Z",
-       {.refused = true,
-        .blocked_for = 10500ms,
-        .source = x_ratelimit,
-        .requests = {0, 60, 10500ms, x_ratelimit}}},
+       refused(10500ms, x_ratelimit, {0, 60, 10500ms, x_ratelimit})},
       // lemlist: developer.lemlist.com. A date as JavaScript prints it is none that we read;
       // Retry-After does.
       {"429\n"
@@ -308,10 +260,7 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_in_words) {
        "X-RateLimit-Limit: 20\n"
        "X-RateLimit-Remaining: 7\n"
        "X-RateLimit-Reset: Tue Feb 16 2021 09:02:42 GMT+0100 (Central European Standard Time)",
-       {.refused = true,
-        .blocked_for = 2s,
-        .source = retry_after,
-        .requests = {7, 20, {}, x_ratelimit}}},
+       refused(2s, retry_after, {7, 20, {}, x_ratelimit})},
   };
   expect_rows(rows);
 }

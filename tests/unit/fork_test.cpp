@@ -2,23 +2,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
-#include <boost/test/unit_test.hpp>
-#include <cstdint>
-#include <set>
-#include <vector>
-
 #include "base/random.hpp"
 #include "limiter/limiter_impl.hpp"
 #include "support/run.hpp"
-#include "weir/concurrency_limiter.hpp"
-#include "weir/memory_store.hpp"
 
 namespace fork_test {
-namespace {
 
-namespace asio = boost::asio;
-using namespace std::chrono_literals;
+using namespace weir;
+using namespace weir::test;
 
 constexpr std::size_t count = 1000;
 using numbers = std::array<std::uint64_t, count>;
@@ -62,19 +53,17 @@ void check_distinct(const std::array<numbers, 3>& of) {
   BOOST_TEST(all.size() == 3 * count);
 }
 
-}  // namespace
-
 BOOST_AUTO_TEST_SUITE(fork_suite)
 
 // Each thread seeded its generator once: after fork() both processes wrote the same receipts, and a
 // refund in one made that of the other "already settled".
 BOOST_AUTO_TEST_CASE(receipts_of_a_forked_process_are_its_own) {
   asio::io_context io;
-  const weir::limiter l(weir::make_memory_store(io.get_executor()), "r",
-                        weir::fixed_window{.limit = 1'000'000, .window = 1h});
+  const limiter l(make_memory_store(io.get_executor()), "r",
+                  fixed_window{.limit = 1'000'000, .window = 1h});
   const auto next = [&] {
     std::uint64_t id = 0;
-    l.record("a", [&](weir::error_code, weir::decision d) { id = d.receipt.id; });
+    l.record("a", [&](error_code, decision d) { id = d.receipt.id; });
     io.restart();
     io.poll();
     return id;
@@ -85,13 +74,13 @@ BOOST_AUTO_TEST_CASE(receipts_of_a_forked_process_are_its_own) {
 
 BOOST_AUTO_TEST_CASE(leases_of_a_forked_process_have_numbers_of_their_own) {
   asio::io_context io;
-  const auto store = weir::make_memory_store(io.get_executor());
+  const auto store = make_memory_store(io.get_executor());
   const auto core = std::make_shared<const weir::detail::limiter_impl>(
-      store.backend(), "r", weir::concurrency_options{.limit = 10});
+      store.backend(), "r", concurrency_options{.limit = 10});
   const auto next = [&] {
     const std::int64_t n = weir::detail::new_lease_number(*core);
     BOOST_REQUIRE(n > weir::policies::lease_set::nobody);
-    BOOST_REQUIRE(n <= weir::max_units);
+    BOOST_REQUIRE(n <= max_units);
     return static_cast<std::uint64_t>(n);
   };
   next();

@@ -1,14 +1,11 @@
 #include "redis/handshake.hpp"
 
-#include <boost/test/unit_test.hpp>
-#include <string>
-
 #include "redis/script/scripts.hpp"
+#include "support/test.hpp"
 
 namespace handshake_test {
-namespace {
 
-using weir::error;
+using namespace weir;
 using weir::redis::handshake;
 using step = handshake::step;
 
@@ -31,7 +28,7 @@ step feed(handshake& h, const std::string& bytes) {
   const auto room = reader.prepare(bytes.size());
   std::copy(bytes.begin(), bytes.end(), room.begin());
   reader.commit(bytes.size());
-  weir::error_code ec;
+  error_code ec;
   step last = step::going;
   while (const auto* reply = reader.next(ec)) last = h.on_reply(*reply);
   BOOST_TEST_REQUIRE(!ec);
@@ -42,14 +39,12 @@ bool says(const handshake& h, std::string_view what) {
   return h.output().find(what) != std::string::npos;
 }
 
-}  // namespace
-
 BOOST_AUTO_TEST_SUITE(handshake_suite)
 
 // A server takes no more than 10 words at a time from a client that has not logged in, and hangs up
 // on more.
 BOOST_AUTO_TEST_CASE(scripts_are_asked_for_behind_the_login) {
-  weir::redis_options o;
+  redis_options o;
   o.username = "alice";
   o.password = "p w";
   o.database = 3;
@@ -69,7 +64,7 @@ BOOST_AUTO_TEST_CASE(scripts_are_asked_for_behind_the_login) {
 }
 
 BOOST_AUTO_TEST_CASE(without_options_it_is_hello_and_then_the_scripts) {
-  weir::redis_options o;
+  redis_options o;
   o.client_name.clear();
   handshake h(o);
   BOOST_TEST(h.output().starts_with("*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n*4\r\n$6\r\nCLIENT\r\n"));
@@ -83,7 +78,7 @@ BOOST_AUTO_TEST_CASE(without_options_it_is_hello_and_then_the_scripts) {
 }
 
 BOOST_AUTO_TEST_CASE(a_server_without_hello_gets_a_second_round) {
-  weir::redis_options o;
+  redis_options o;
   o.password = "secret";
   o.database = 1;
   const std::string no_login = "-NOAUTH Authentication required.\r\n";
@@ -101,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_server_without_hello_gets_a_second_round) {
 }
 
 BOOST_AUTO_TEST_CASE(a_password_refused_in_the_second_round_is_a_failure) {
-  weir::redis_options o;
+  redis_options o;
   o.password = "secret";
   o.client_name.clear();
   handshake h(o);
@@ -113,7 +108,7 @@ BOOST_AUTO_TEST_CASE(a_password_refused_in_the_second_round_is_a_failure) {
 BOOST_AUTO_TEST_CASE(each_refusal_has_its_own_error) {
   const auto failure = [](const std::string& hello, const std::string& select,
                           const std::string& known) {
-    weir::redis_options o;
+    redis_options o;
     o.database = 99;
     handshake h(o);
     std::string replies = hello + select + thanks;
@@ -134,7 +129,7 @@ BOOST_AUTO_TEST_CASE(each_refusal_has_its_own_error) {
 
 BOOST_AUTO_TEST_CASE(a_server_that_a_sentinel_named_must_be_a_master) {
   const auto outcome = [](const std::string& role) {
-    weir::redis_options o;
+    redis_options o;
     o.sentinel.addresses = {{"s", 26379}};
     handshake h(o);
     BOOST_TEST((feed(h, hello_reply + thanks) == step::again));
@@ -148,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_a_sentinel_named_must_be_a_master) {
   BOOST_TEST((outcome("+OK\r\n") == error::read_only));
   BOOST_TEST((outcome("-NOPERM no\r\n") == error{}));
 
-  const weir::redis_options plain;
+  const redis_options plain;
   handshake h(plain);
   BOOST_TEST((feed(h, hello_reply + thanks) == step::again));
   BOOST_TEST(!says(h, "ROLE"));
@@ -156,7 +151,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_a_sentinel_named_must_be_a_master) {
 
 BOOST_AUTO_TEST_CASE(the_scripts_that_the_server_has_are_known) {
   const auto known = [](const std::string& reply) {
-    const weir::redis_options o;
+    const redis_options o;
     handshake h(o);
     BOOST_TEST((feed(h, hello_reply + thanks + reply) == step::done));
     return h.known_scripts();
@@ -179,7 +174,7 @@ BOOST_AUTO_TEST_CASE(the_scripts_that_the_server_has_are_known) {
 // Keys of a cluster lie on several nodes, and a Sentinel keeps none.
 BOOST_AUTO_TEST_CASE(a_node_of_a_cluster_and_a_sentinel_are_known_by_their_greeting) {
   const auto greeted = [](const std::string& mode) {
-    const weir::redis_options o;
+    const redis_options o;
     handshake h(o);
     const step s = feed(h,
                         "%4\r\n$6\r\nserver\r\n$5\r\nredis\r\n$7\r\nmodules\r\n"
@@ -200,7 +195,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_takes_no_library_name_is_none_the_worse) {
   for (const char* no : {"-ERR unknown subcommand 'SETINFO'. Try CLIENT HELP.\r\n",
                          "-NOPERM User x has no permissions to run 'client|setinfo'\r\n"}) {
     for (const std::uint32_t database : {0, 1}) {
-      weir::redis_options o;
+      redis_options o;
       o.database = database;
       handshake h(o);
       const std::string selected = database == 0 ? "" : "+OK\r\n";
@@ -216,14 +211,14 @@ BOOST_AUTO_TEST_CASE(a_server_that_takes_no_library_name_is_none_the_worse) {
 }
 
 BOOST_AUTO_TEST_CASE(pushes_in_between_are_ignored) {
-  weir::redis_options o;
+  redis_options o;
   handshake h(o);
   BOOST_TEST((feed(h, ">1\r\n+hi\r\n" + hello_reply + ">1\r\n+hi\r\n" + thanks + scripts_known()) ==
               step::done));
 }
 
 BOOST_AUTO_TEST_CASE(it_is_done_with_the_last_reply_and_not_before) {
-  weir::redis_options o;
+  redis_options o;
   o.password = "secret";
   o.database = 1;
   const std::string push = ">1\r\n+hi\r\n";
@@ -238,7 +233,7 @@ BOOST_AUTO_TEST_CASE(it_is_done_with_the_last_reply_and_not_before) {
 }
 
 BOOST_AUTO_TEST_CASE(the_second_round_names_the_user_too) {
-  weir::redis_options o;
+  redis_options o;
   o.username = "alice";
   o.password = "secret";
   handshake h(o);
@@ -247,7 +242,7 @@ BOOST_AUTO_TEST_CASE(the_second_round_names_the_user_too) {
 }
 
 BOOST_AUTO_TEST_CASE(a_failed_log_in_has_no_third_round) {
-  weir::redis_options o;
+  redis_options o;
   o.password = "secret";
   handshake h(o);
   BOOST_TEST((feed(h, "-ERR unknown command\r\n" + thanks) == step::again));
@@ -257,7 +252,7 @@ BOOST_AUTO_TEST_CASE(a_failed_log_in_has_no_third_round) {
 BOOST_AUTO_TEST_CASE(the_first_refusal_is_the_reason_and_that_to_select_has_a_meaning_of_its_own) {
   const auto failure = [](std::int64_t database, const std::string& hello, const std::string& rest,
                           const std::string& known) {
-    weir::redis_options o;
+    redis_options o;
     o.database = static_cast<decltype(o.database)>(database);
     handshake h(o);
     std::string replies = hello + rest + thanks;

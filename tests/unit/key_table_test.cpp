@@ -1,29 +1,19 @@
 // The table of one write's keys against a std::map, over random writes.
 #include "redis/script/key_table.hpp"
 
-#include <boost/test/unit_test.hpp>
-#include <limits>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "redis/script/script_call.hpp"
 #include "support/random_source.hpp"
+#include "support/test.hpp"
 
 namespace key_table_test {
 
 using weir::redis::key_table;
 using weir::redis::script_call;
 
-namespace {
-
 /// A subject whose hash half of the others share.
 key_table::id id_of(std::uint64_t resource, const std::string& subject, bool collides) {
   return {resource, subject, collides ? 7 : weir::detail::subject_hash(subject)};
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(key_table_suite)
 

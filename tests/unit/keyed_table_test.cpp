@@ -1,17 +1,11 @@
 // The table of local_keyed_limiter: one shard against a std::map, and how much one call may do.
 #include "local/keyed_table.hpp"
 
-#include <boost/test/unit_test.hpp>
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "support/random_source.hpp"
 #include "support/sanitized.hpp"
+#include "support/test.hpp"
 
 namespace keyed_table_test {
-namespace {
 
 namespace memory = weir::memory;
 using weir::detail::keyed_table;
@@ -47,8 +41,6 @@ struct counting_rules {
   bool is_far_ahead(const counted&, instant) const noexcept { return false; }
   weir::policies::units in_use(const counted&, instant) const noexcept { return 1; }
 };
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(keyed_table_suite)
 

@@ -1,33 +1,27 @@
 // The last handle of a store goes away in one thread while another is still inside a call of it.
-#include <array>
 #include <atomic>
 #include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/test/unit_test.hpp>
-#include <functional>
-#include <memory>
 #include <thread>
-#include <utility>
 
+#include "support/test.hpp"
 #include "weir/weir.hpp"
 
 namespace last_handle_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::limiter;
+using namespace weir;
+using namespace weir::test;
 
-constexpr weir::gcra one_per_us{.rate = weir::per_second(1'000'000), .burst = 1};
+constexpr gcra one_per_us{.rate = per_second(1'000'000), .burst = 1};
 
 /// Two limiters of a store without other handles.
 struct two_limiters {
-  explicit two_limiters(const weir::store& s)
+  explicit two_limiters(const store& s)
       : one(s, "one", one_per_us, {.group = "g"}), other(s, "other", one_per_us, {.group = "g"}) {}
 
   limiter one, other;
-  std::array<weir::claim, 2> claims{one.on("a"), other.on("a")};
+  std::array<claim, 2> claims{one.on("a"), other.on("a")};
 };
 
 /// A pause in one copy of an executor, in which a thread lets the others go on for a moment: its
@@ -76,8 +70,6 @@ struct watched_executor {
   }
 };
 
-}  // namespace
-
 BOOST_AUTO_TEST_SUITE(last_handle_suite)
 
 // The store looked at itself after it had let a waiter sleep, whose turn came at once: the waiter
@@ -92,17 +84,16 @@ BOOST_AUTO_TEST_CASE(a_memory_store_may_end_while_a_call_of_it_returns) {
   for (int i = 0; i < rounds; ++i) {
     // The store's clock stands still: the first takes the turn of this microsecond, and the second
     // sleeps for the next one.
-    auto both = std::make_unique<two_limiters>(weir::make_memory_store(
-        io.get_executor(), {.clock = [] { return weir::time_point(1'000'000s); }}));
+    auto both = std::make_unique<two_limiters>(
+        make_memory_store(io.get_executor(), {.clock = [] { return time_point(1'000'000s); }}));
     for (const bool last : {false, true}) {
-      const std::span<const weir::claim> claims(both->claims);
+      const std::span<const claim> claims(both->claims);
       auto owner = last ? std::move(both) : nullptr;
-      weir::acquire_all(claims, {.max_wait = 1h},
-                        [&, owner = std::move(owner)](weir::error_code ec, weir::decision d) {
-                          allowed += !ec && d.allowed && (d.delay > 0us) == (owner != nullptr) ? 1
-                                                                                               : 0;
-                          ++answered;
-                        });
+      acquire_all(claims, {.max_wait = 1h},
+                  [&, owner = std::move(owner)](error_code ec, decision d) {
+                    allowed += !ec && d.allowed && (d.delay > 0us) == (owner != nullptr) ? 1 : 0;
+                    ++answered;
+                  });
     }
   }
   work.reset();
@@ -124,13 +115,13 @@ BOOST_AUTO_TEST_CASE(a_memory_store_stays_until_a_call_has_posted_its_answer) {
     const int before = answered;
     const auto clock = [&pause] {
       pause.prepare();
-      return weir::time_point(1'000'000s);
+      return time_point(1'000'000s);
     };
     const watched_executor executor(io.get_executor(), pause);
-    auto made = std::make_unique<limiter>(weir::make_memory_store(executor, {.clock = clock}), "r",
+    auto made = std::make_unique<limiter>(make_memory_store(executor, {.clock = clock}), "r",
                                           one_per_us);
     std::atomic<bool> delivers{false};
-    made->record("a", [&](weir::error_code, weir::decision) {
+    made->record("a", [&](error_code, decision) {
       delivers = true;
       while (!pause.has_begun) std::this_thread::yield();
       ++answered;
@@ -139,7 +130,7 @@ BOOST_AUTO_TEST_CASE(a_memory_store_stays_until_a_call_has_posted_its_answer) {
     auto last = made->record("a", asio::deferred);
     made.reset();  // now only the call has a handle
     pause.thread = std::this_thread::get_id();
-    std::move(last)([&](weir::error_code, weir::decision) {
+    std::move(last)([&](error_code, decision) {
       ++answered;
       pause.may_end = true;
     });
@@ -156,10 +147,10 @@ BOOST_AUTO_TEST_CASE(a_store_without_other_handles_is_gone_when_the_last_handler
   const auto token = std::make_shared<int>(0);
   long holders = 0;
   {
-    const limiter last(weir::make_memory_store(io.get_executor(),
-                                               {.clock = [token] { return weir::time_point{}; }}),
-                       "r", one_per_us);
-    last.record("a", [&](weir::error_code, weir::decision) { holders = token.use_count(); });
+    const limiter last(
+        make_memory_store(io.get_executor(), {.clock = [token] { return time_point{}; }}), "r",
+        one_per_us);
+    last.record("a", [&](error_code, decision) { holders = token.use_count(); });
   }
   BOOST_TEST(token.use_count() > 1);  // the check keeps the store
   io.run();
@@ -172,10 +163,9 @@ BOOST_AUTO_TEST_CASE(a_store_of_two_limiters_is_gone_when_the_last_handler_runs)
   const auto token = std::make_shared<int>(0);
   long holders = 0;
   {
-    const two_limiters last(weir::make_memory_store(
-        io.get_executor(), {.clock = [token] { return weir::time_point{}; }}));
-    weir::record_all(last.claims,
-                     [&](weir::error_code, weir::decision) { holders = token.use_count(); });
+    const two_limiters last(
+        make_memory_store(io.get_executor(), {.clock = [token] { return time_point{}; }}));
+    record_all(last.claims, [&](error_code, decision) { holders = token.use_count(); });
   }
   BOOST_TEST(token.use_count() > 1);
   io.run();

@@ -1,28 +1,14 @@
 // How long a lease is held, and how its holder is told of its loss.
-#include <array>
-#include <boost/asio/as_tuple.hpp>
-#include <boost/asio/detached.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/experimental/parallel_group.hpp>
-#include <boost/asio/strand.hpp>
-#include <boost/test/unit_test.hpp>
 
 #include "memory_gate.hpp"
 
 namespace lease_loss_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
+using namespace weir;
+using namespace weir::test;
 using namespace asio::experimental::awaitable_operators;
-using weir::decision;
-using weir::error;
-using weir::error_code;
-using weir::lease;
-using weir::test::error_of;
-using weir::test::loss;
-using weir::test::memory_gate;
-using weir::test::run_out;
 
 asio::awaitable<void> forever() {
   asio::steady_timer timer(co_await asio::this_coro::executor,
@@ -30,7 +16,13 @@ asio::awaitable<void> forever() {
   co_await timer.async_wait(asio::deferred);
 }
 
-}  // namespace
+/// A signal, and how often it was emitted.
+struct counted_signal : asio::cancellation_signal {
+  counted_signal() {
+    slot().assign([this](asio::cancellation_type) { ++emitted; });
+  }
+  int emitted = 0;
+};
 
 BOOST_FIXTURE_TEST_SUITE(lease_loss_suite, memory_gate)
 
@@ -40,7 +32,7 @@ BOOST_AUTO_TEST_CASE(a_lease_is_renewed_as_long_as_it_is_held) {
   for (int i = 0; i < 3; ++i) {
     // The store's clock stands still but for this: only a renewal makes the end later again.
     now += 800ms;
-    weir::test::run_until(io, [&] { return weir::test::fetch(io, g, "a").reset_after == 900ms; });
+    run_until(io, [&] { return fetch(io, g, "a").reset_after == 900ms; });
   }
   BOOST_TEST(l.is_held());
 }
@@ -61,14 +53,14 @@ BOOST_AUTO_TEST_CASE(a_slow_renewal_does_not_call_the_next_one) {
       highest = std::max(highest, here);
       ++renewals;
     }
-    return weir::time_point(now);
+    return time_point(now);
   };
-  const weir::store slow = weir::make_memory_store(io.get_executor(), {.clock = slow_clock});
-  const weir::concurrency_limiter g(slow, "gate", {.limit = 40, .lease_duration = 300ms});
+  const weir::store slow = make_memory_store(io.get_executor(), {.clock = slow_clock});
+  const concurrency_limiter g(slow, "gate", {.limit = 40, .lease_duration = 300ms});
   std::vector<lease> held;
   for (int i = 0; i < 40; ++i) held.push_back(weir::test::enter(io, g, "a"));
   is_renewing = true;
-  weir::test::run_until(io, [&] { return renewals >= 80; });
+  run_until(io, [&] { return renewals >= 80; });
   BOOST_TEST(highest - lowest < 4096u);
 }
 
@@ -125,7 +117,7 @@ BOOST_AUTO_TEST_CASE(a_lease_whose_time_has_passed_is_not_held_even_if_nothing_h
   const lease l = enter(g);
   BOOST_TEST(l.is_held());
   const auto begin = std::chrono::steady_clock::now();
-  while (l.is_held() && std::chrono::steady_clock::now() - begin < weir::test::watchdog) {
+  while (l.is_held() && std::chrono::steady_clock::now() - begin < watchdog) {
   }
   BOOST_TEST(!l.is_held());
 }
@@ -142,7 +134,7 @@ BOOST_AUTO_TEST_CASE(waiting_for_the_loss_can_be_cancelled) {
   }));
   signal.emit(asio::cancellation_type::total);
   BOOST_TEST(!done);
-  weir::test::run_until(io, [&] { return done; });
+  run_until(io, [&] { return done; });
   WEIR_TEST_ERROR(told, asio::error::operation_aborted);
   BOOST_TEST(l.is_held());
 }
@@ -173,7 +165,7 @@ BOOST_AUTO_TEST_CASE(the_holder_is_told_through_its_cancellation_slot) {
   io.poll();
   BOOST_TEST(!done);
   now += 1h;
-  weir::test::run_until(io, [&] { return done; });
+  run_until(io, [&] { return done; });
   WEIR_TEST_ERROR(error_of([&] { std::rethrow_exception(ended); }), asio::error::operation_aborted);
 }
 
@@ -188,11 +180,8 @@ BOOST_AUTO_TEST_CASE(a_lease_waits_for_its_loss_once_however_often_it_is_to_tell
         if (has_strands) return asio::make_strand(elsewhere);
         return elsewhere.get_executor();
       };
-      std::array<asio::cancellation_signal, 2> signals;
-      std::array<int, 2> emitted{};
-      for (const std::size_t i : {0u, 1u}) {
-        signals[i].slot().assign([&emitted, i](asio::cancellation_type) { ++emitted[i]; });
-      }
+      std::array<counted_signal, 2> signals;
+      const auto emitted = [&] { return std::array{signals[0].emitted, signals[1].emitted}; };
       lease l = enter(g);
       for (int i = 0; i < 100; ++i) {
         for (auto& signal : signals) l.cancel_when_lost(signal, executor());
@@ -204,21 +193,21 @@ BOOST_AUTO_TEST_CASE(a_lease_waits_for_its_loss_once_however_often_it_is_to_tell
         run_out(io);
         BOOST_TEST(elsewhere.poll() == 0u);
         BOOST_TEST(elsewhere.stopped());
-        BOOST_TEST((emitted == std::array{0, 0}));
+        BOOST_TEST((emitted() == std::array{0, 0}));
         continue;
       }
       now += 1h;
       std::size_t ended = 0;
-      weir::test::run_until(io, [&] { return (ended = elsewhere.poll()) > 0; });
+      run_until(io, [&] { return (ended = elsewhere.poll()) > 0; });
       BOOST_TEST(ended == 1u);
       BOOST_TEST(elsewhere.stopped());
-      BOOST_TEST((emitted == std::array{0, 1}));
+      BOOST_TEST((emitted() == std::array{0, 1}));
       // It is lost already: that is told at once, and once.
       elsewhere.restart();
       l.cancel_when_lost(signals[0], executor());
-      BOOST_TEST((emitted == std::array{0, 1}));  // not inside the call
+      BOOST_TEST((emitted() == std::array{0, 1}));  // not inside the call
       BOOST_TEST(elsewhere.poll() == 1u);
-      BOOST_TEST((emitted == std::array{1, 1}));
+      BOOST_TEST((emitted() == std::array{1, 1}));
     }
   }
 }
@@ -228,9 +217,7 @@ BOOST_AUTO_TEST_CASE(a_lease_waits_for_its_loss_once_however_often_it_is_to_tell
 BOOST_AUTO_TEST_CASE(a_signal_that_has_moved_leaves_the_context_where_it_was) {
   auto first = std::make_unique<asio::io_context>();
   const auto g = gate(1, 100ms);
-  asio::cancellation_signal signal;
-  int emitted = 0;
-  signal.slot().assign([&](asio::cancellation_type) { ++emitted; });
+  counted_signal signal;
   lease l = enter(g);
   l.cancel_when_lost(signal, first->get_executor());
   l.cancel_when_lost(signal, io.get_executor());
@@ -238,41 +225,35 @@ BOOST_AUTO_TEST_CASE(a_signal_that_has_moved_leaves_the_context_where_it_was) {
   BOOST_TEST_REQUIRE(first->stopped());
   first.reset();
   now += 1h;
-  weir::test::run_until(io, [&] { return emitted > 0; });
+  run_until(io, [&] { return signal.emitted > 0; });
   l.release();
   run_out(io);
-  BOOST_TEST(emitted == 1);
+  BOOST_TEST(signal.emitted == 1);
 }
 
 BOOST_AUTO_TEST_CASE(a_loss_on_its_way_is_told_to_the_last_signal_only) {
   asio::io_context elsewhere;
   for (asio::io_context* const to : {&elsewhere, &io}) {
     const auto g = gate(1, 100ms);
-    std::array<asio::cancellation_signal, 2> signals;
-    std::array<int, 2> emitted{};
-    for (const std::size_t i : {0u, 1u}) {
-      signals[i].slot().assign([&emitted, i](asio::cancellation_type) { ++emitted[i]; });
-    }
+    std::array<counted_signal, 2> signals;
     lease l = enter(g);
     l.cancel_when_lost(signals[0], elsewhere.get_executor());
     now += 1h;
-    weir::test::run_until(io, [&] { return !l.is_held(); });
+    run_until(io, [&] { return !l.is_held(); });
     l.cancel_when_lost(signals[1], to->get_executor());
     elsewhere.restart();
-    weir::test::run_until(io, [&] { return elsewhere.poll(), emitted[1] > 0; });
+    run_until(io, [&] { return elsewhere.poll(), signals[1].emitted > 0; });
     l.release();
     run_out(io);
     BOOST_TEST(elsewhere.stopped());
-    BOOST_TEST((emitted == std::array{0, 1}));
+    BOOST_TEST((signals[0].emitted == 0 && signals[1].emitted == 1));
   }
 }
 
 BOOST_AUTO_TEST_CASE(a_closed_store_lets_go_of_the_executor_of_a_signal) {
   const auto g = gate(1);
   asio::io_context elsewhere;
-  asio::cancellation_signal signal;
-  bool emitted = false;
-  signal.slot().assign([&](asio::cancellation_type) { emitted = true; });
+  counted_signal signal;
   const lease held = [&] {
     lease l = enter(g);
     l.cancel_when_lost(signal, elsewhere.get_executor());
@@ -281,7 +262,7 @@ BOOST_AUTO_TEST_CASE(a_closed_store_lets_go_of_the_executor_of_a_signal) {
   store.close();
   elsewhere.poll();
   BOOST_TEST(elsewhere.stopped());
-  BOOST_TEST(!emitted);
+  BOOST_TEST(signal.emitted == 0);
 }
 
 // A strand uses its context when it is destroyed, and the lease kept the strand.
@@ -290,8 +271,8 @@ BOOST_AUTO_TEST_CASE(a_lease_that_outlives_the_context_keeps_no_strand_of_it) {
   lease l;
   {
     asio::io_context context;
-    const auto own = weir::make_memory_store(context.get_executor());
-    const weir::concurrency_limiter g(own, "gate", {.limit = 1});
+    const auto own = make_memory_store(context.get_executor());
+    const concurrency_limiter g(own, "gate", {.limit = 1});
     l = weir::test::enter(context, g, "a");
     l.cancel_when_lost(signal, asio::make_strand(context));
   }
@@ -306,7 +287,7 @@ BOOST_AUTO_TEST_CASE(a_released_lease_reports_no_loss) {
   const loss watched(l);
   now += 1h;
   // The loss is known; what would emit the signal is on its way.
-  weir::test::run_until(io, [&] { return !l.is_held(); });
+  run_until(io, [&] { return !l.is_held(); });
   l.release();
   signal.reset();
   run_out(io);
@@ -314,7 +295,7 @@ BOOST_AUTO_TEST_CASE(a_released_lease_reports_no_loss) {
 }
 
 BOOST_AUTO_TEST_CASE(in_coroutines) {
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
+  run(io, [&]() -> asio::awaitable<void> {
     const auto g = gate(1, 2s);
     {
       lease l = co_await g.enter("a");
@@ -342,7 +323,7 @@ BOOST_AUTO_TEST_CASE(work_that_fails_ends_the_race_with_its_loss) {
     throw std::runtime_error("the work");
   };
   const auto g = gate(1);
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
+  run(io, [&]() -> asio::awaitable<void> {
     const lease place = co_await g.enter("a");
     auto executor = co_await asio::this_coro::executor;
     auto race = asio::experimental::make_parallel_group(
@@ -358,7 +339,7 @@ BOOST_AUTO_TEST_CASE(work_that_fails_ends_the_race_with_its_loss) {
 
 BOOST_AUTO_TEST_CASE(in_coroutines_with_a_signal) {
   const auto g = gate(1, 100ms);
-  weir::test::run(io, [&]() -> asio::awaitable<void> {
+  run(io, [&]() -> asio::awaitable<void> {
     asio::cancellation_signal stop;
     lease place = co_await g.enter("a");
     auto executor = co_await asio::this_coro::executor;

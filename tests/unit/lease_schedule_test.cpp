@@ -1,11 +1,9 @@
 // When leases are renewed and when they are lost, by a clock of the test's own.
 #include "limiter/lease_schedule.hpp"
 
-#include <boost/test/unit_test.hpp>
-#include <vector>
+#include "support/test.hpp"
 
 namespace lease_schedule_test {
-namespace {
 
 using namespace std::chrono_literals;
 using weir::detail::lease_schedule;
@@ -36,8 +34,6 @@ struct fixture {
   bool sleeps() const { return book.wakeup() == lease_schedule::time::max(); }
   using events = std::vector<std::int64_t>;
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(lease_schedule_suite, fixture)
 

@@ -1,16 +1,12 @@
 // The mutex of the checks' way: nobody enters beside its owner, and nobody sleeps on.
-
 #include "base/light_mutex.hpp"
 
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <memory>
 #include <mutex>
 #include <thread>
-#include <vector>
+
+#include "support/test.hpp"
 
 namespace light_mutex_test {
-namespace {
 
 using weir::detail::light_mutex;
 
@@ -22,8 +18,6 @@ void in_threads(F&& f) {
   std::vector<std::jthread> all;
   for (int i = 0; i < threads; ++i) all.emplace_back([&f, i] { f(i); });
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(light_mutex_suite)
 

@@ -1,28 +1,21 @@
 // One policy for each of many keys in one process, without a store.
 #include "weir/local_keyed_limiter.hpp"
 
-#include <algorithm>
 #include <atomic>
 #include <boost/system/system_error.hpp>
-#include <boost/test/unit_test.hpp>
-#include <map>
-#include <string>
 #include <thread>
-#include <vector>
 
 #include "support/random_source.hpp"
 #include "support/run.hpp"
 
 namespace local_keyed_limiter_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::error;
-using weir::test::error_of;
+using namespace weir;
+using namespace weir::test;
 
 struct fixture {
   std::chrono::microseconds now = 1'000'000s;
-  std::function<weir::time_point()> clock = [this] { return weir::time_point(now); };
+  std::function<time_point()> clock = [this] { return time_point(now); };
 
   static std::string name(int i) { return "account-" + std::to_string(i); }
 
@@ -34,34 +27,21 @@ struct fixture {
   }
 };
 
-const weir::token_bucket slow_bucket{.capacity = 5, .refill = weir::per_day(1)};
-
-}  // namespace
+const token_bucket slow_bucket{.capacity = 5, .refill = per_day(1)};
 
 BOOST_FIXTURE_TEST_SUITE(local_keyed_limiter_suite, fixture)
-
-BOOST_AUTO_TEST_CASE(each_key_has_its_own_limit) {
-  weir::local_keyed_limiter l(slow_bucket, {}, clock);
-  BOOST_TEST(allowed_of(l, "a", 9) == 5);
-  BOOST_TEST(allowed_of(l, "b", 3) == 3);
-  BOOST_TEST(allowed_of(l, "a", 9) == 0);
-  BOOST_TEST(allowed_of(l, "b", 9) == 2);
-  BOOST_TEST(l.size() == 2u);
-  now += 24h;
-  BOOST_TEST(allowed_of(l, "a", 9) == 1);
-}
 
 // Every policy, as tiers too: each key beside a local_limiter of its own, under a clock that steps
 // back by up to the 2 s for which states are kept. New keys come all the time, and idle ones are
 // dropped.
 BOOST_AUTO_TEST_CASE(decides_for_each_key_as_a_local_limiter_does) {
-  const std::uint64_t seed = weir::test::run_seed();
+  const std::uint64_t seed = run_seed();
   BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed) {
-    weir::test::random_source random(seed);
+    random_source random(seed);
     const auto compare = [&]<class Policy>(const Policy& policy) {
       // Few shards, so that the hand comes round often.
-      weir::local_keyed_limiter<Policy> keyed(policy, {.max_keys = 2000}, clock);
-      std::map<std::string, weir::local_limiter<Policy>> alone;
+      local_keyed_limiter<Policy> keyed(policy, {.max_keys = 2000}, clock);
+      std::map<std::string, local_limiter<Policy>> alone;
       std::size_t fewest = 1000, next = 0;
       std::chrono::microseconds latest = now;
       std::vector<std::string> keys;
@@ -81,7 +61,7 @@ BOOST_AUTO_TEST_CASE(decides_for_each_key_as_a_local_limiter_does) {
         now = latest -
               std::chrono::microseconds(random.one_in(3) ? random.between(0, 2'000'000) : 0);
         const std::string& key = random.pick(keys);
-        weir::local_limiter<Policy>& own = alone.at(key);
+        local_limiter<Policy>& own = alone.at(key);
         const std::int64_t cost = random.between(1, 4);
         BOOST_TEST_REQUIRE((keyed.fetch(key, cost) == own.fetch(cost)));
         if (random.one_in(100)) {
@@ -98,21 +78,21 @@ BOOST_AUTO_TEST_CASE(decides_for_each_key_as_a_local_limiter_does) {
       BOOST_TEST(keyed.size() < next / 2);  // idle keys were dropped
       BOOST_TEST(fewest >= 1u);
     };
-    const auto epoch = weir::anchor::epoch;
-    compare(weir::token_bucket{.capacity = 5, .refill = weir::per_second(4)});
-    compare(weir::token_bucket{.capacity = 5, .refill = weir::per_second(3)});  // not in one word
-    compare(weir::leaky_bucket{.capacity = 4, .leak = weir::per_second(2)});
-    compare(weir::gcra{.rate = {7, 3s}, .burst = 6});
-    compare(weir::fixed_window{.limit = 5, .window = 1s});
-    compare(weir::fixed_window{.limit = 5, .window = 1s, .anchor = epoch, .offset = 300ms});
-    compare(weir::fixed_window{.limit = 5, .window = 1s, .count_refused = true});
-    compare(weir::sliding_window{.limit = 6, .window = 1s});
-    compare(weir::sliding_log{.limit = 6, .window = 1s});
-    compare(weir::sliding_log{.limit = 6, .window = 1s, .resolution = 50ms});
-    compare(weir::policy(weir::sliding_window{.limit = 4, .window = 2s}));
-    compare(weir::tiers{weir::gcra{.rate = weir::per_second(6), .burst = 4},
-                        weir::sliding_log{.limit = 7, .window = 2s},
-                        weir::fixed_window{.limit = 9, .window = 3s}});
+    const auto epoch = anchor::epoch;
+    compare(token_bucket{.capacity = 5, .refill = per_second(4)});
+    compare(token_bucket{.capacity = 5, .refill = per_second(3)});  // not in one word
+    compare(leaky_bucket{.capacity = 4, .leak = per_second(2)});
+    compare(gcra{.rate = {7, 3s}, .burst = 6});
+    compare(fixed_window{.limit = 5, .window = 1s});
+    compare(fixed_window{.limit = 5, .window = 1s, .anchor = epoch, .offset = 300ms});
+    compare(fixed_window{.limit = 5, .window = 1s, .count_refused = true});
+    compare(sliding_window{.limit = 6, .window = 1s});
+    compare(sliding_log{.limit = 6, .window = 1s});
+    compare(sliding_log{.limit = 6, .window = 1s, .resolution = 50ms});
+    compare(weir::policy(sliding_window{.limit = 4, .window = 2s}));
+    compare(weir::tiers{gcra{.rate = per_second(6), .burst = 4},
+                        sliding_log{.limit = 7, .window = 2s},
+                        fixed_window{.limit = 9, .window = 3s}});
   }
 }
 
@@ -120,7 +100,7 @@ BOOST_AUTO_TEST_CASE(decides_for_each_key_as_a_local_limiter_does) {
 BOOST_AUTO_TEST_CASE(the_bound_holds_under_a_flood_of_new_keys) {
   for (const int most : {1, 2, 10, 100, 1000, 5000}) {
     BOOST_TEST_CONTEXT("max_keys " << most) {
-      weir::local_keyed_limiter l(slow_bucket, {.max_keys = static_cast<std::size_t>(most)}, clock);
+      local_keyed_limiter l(slow_bucket, {.max_keys = static_cast<std::size_t>(most)}, clock);
       const int flood = 4 * most + 100;
       for (int i = 0; i < flood; ++i) {
         // Each new key is counted from its first request on.
@@ -143,30 +123,29 @@ BOOST_AUTO_TEST_CASE(a_flood_displaces_its_own_keys) {
     std::int64_t flood_cost = 1;
   } const each[] = {
       {tiers{slow_bucket}},
-      {tiers{weir::fixed_window{.limit = 5, .window = day}}},
-      {tiers{weir::fixed_window{.limit = 5, .window = day, .anchor = weir::anchor::epoch}}},
-      {tiers{weir::fixed_window{.limit = 5000, .window = day, .count_refused = true}}},
-      {tiers{weir::sliding_window{.limit = 5, .window = day}}},
-      {tiers{weir::sliding_log{.limit = 5, .window = day}}},
-      {tiers{slow_bucket, weir::sliding_log{.limit = 5, .window = day}}},
-      {tiers{weir::fixed_window{.limit = 5, .window = day},
-             weir::sliding_window{.limit = 99, .window = day}}},
+      {tiers{fixed_window{.limit = 5, .window = day}}},
+      {tiers{fixed_window{.limit = 5, .window = day, .anchor = anchor::epoch}}},
+      {tiers{fixed_window{.limit = 5000, .window = day, .count_refused = true}}},
+      {tiers{sliding_window{.limit = 5, .window = day}}},
+      {tiers{sliding_log{.limit = 5, .window = day}}},
+      {tiers{slow_bucket, sliding_log{.limit = 5, .window = day}}},
+      {tiers{fixed_window{.limit = 5, .window = day}, sliding_window{.limit = 99, .window = day}}},
       // The flood uses the short tier up, and heavy keys the long one.
-      {tiers{weir::fixed_window{.limit = 5, .window = 1s},
-             weir::token_bucket{.capacity = 50, .refill = weir::per_day(50)}},
+      {tiers{fixed_window{.limit = 5, .window = 1s},
+             token_bucket{.capacity = 50, .refill = per_day(50)}},
        5},
-      {tiers{weir::token_bucket{.capacity = 5, .refill = weir::per_second(5)},
-             weir::sliding_window{.limit = 50, .window = day}},
+      {tiers{token_bucket{.capacity = 5, .refill = per_second(5)},
+             sliding_window{.limit = 50, .window = day}},
        5},
       // Each key of the flood uses its limit up, too.
-      {tiers{weir::token_bucket{.capacity = 1, .refill = weir::per_day(1)}}},
-      {tiers{weir::fixed_window{.limit = 1, .window = day}}},
-      {tiers{weir::sliding_log{.limit = 1, .window = day}}},
+      {tiers{token_bucket{.capacity = 1, .refill = per_day(1)}}},
+      {tiers{fixed_window{.limit = 1, .window = day}}},
+      {tiers{sliding_log{.limit = 1, .window = day}}},
   };
   for (const auto& [policy, flood_cost] : each) {
     for (const std::size_t most : {20u, 1000u}) {
-      BOOST_TEST_CONTEXT(weir::to_string(policy) << ", " << most << " keys") {
-        weir::local_keyed_limiter<tiers> l(policy, {.max_keys = most}, clock);
+      BOOST_TEST_CONTEXT(to_string(policy) << ", " << most << " keys") {
+        local_keyed_limiter<tiers> l(policy, {.max_keys = most}, clock);
         now += 3 * day;
         for (int i = 0; i < 100; ++i, now += 1s) allowed_of(l, "heavy", 60);
         for (int i = 0; i < 20'000; ++i) {
@@ -181,8 +160,8 @@ BOOST_AUTO_TEST_CASE(a_flood_displaces_its_own_keys) {
 }
 
 BOOST_AUTO_TEST_CASE(idle_keys_make_room_first) {
-  weir::local_keyed_limiter l(weir::token_bucket{.capacity = 5, .refill = weir::per_second(1)},
-                              {.max_keys = 16}, clock);
+  local_keyed_limiter l(token_bucket{.capacity = 5, .refill = per_second(1)}, {.max_keys = 16},
+                        clock);
   for (int i = 0; i < 16; ++i) (void)l.allowed(name(i));
   now += 3s;  // one second, and two of grace
   for (int i = 16; i < 32; ++i) (void)l.allowed(name(i));
@@ -197,7 +176,7 @@ BOOST_AUTO_TEST_CASE(idle_keys_make_room_first) {
 BOOST_AUTO_TEST_CASE(a_table_that_filled_while_the_clock_was_ahead_counts_new_keys) {
   constexpr int most = 1000, clients = 100;
   const auto count_new_keys = [&]<class Policy>(const Policy& policy) {
-    weir::local_keyed_limiter<Policy> l(policy, {.max_keys = most}, clock);
+    local_keyed_limiter<Policy> l(policy, {.max_keys = most}, clock);
     now += 48h;
     for (int i = 0; i < 2 * most; ++i) (void)l.allowed("old " + name(i));
     now -= 48h;
@@ -212,22 +191,21 @@ BOOST_AUTO_TEST_CASE(a_table_that_filled_while_the_clock_was_ahead_counts_new_ke
     // The displaced keys start anew with their whole limit.
     BOOST_TEST(l.evicted() - evicted == static_cast<std::uint64_t>(clients));
   };
-  const auto epoch = weir::anchor::epoch;
-  count_new_keys(weir::token_bucket{.capacity = 5, .refill = weir::per_second(1)});
-  count_new_keys(weir::token_bucket{.capacity = 5, .refill = {3, 3'000'001us}});  // not in one word
-  count_new_keys(weir::fixed_window{.limit = 5, .window = 10s});
-  count_new_keys(weir::fixed_window{.limit = 5, .window = 10s, .anchor = epoch});
-  count_new_keys(weir::fixed_window{.limit = 5, .window = 10s, .count_refused = true});
-  count_new_keys(weir::sliding_window{.limit = 5, .window = 10s});
-  count_new_keys(weir::sliding_log{.limit = 5, .window = 10s});
-  count_new_keys(weir::sliding_log{.limit = 5, .window = 10s, .resolution = 1s});
-  count_new_keys(weir::tiers{weir::fixed_window{.limit = 5, .window = 10s},
-                             weir::gcra{.rate = weir::per_hour(100), .burst = 1000}});
+  const auto epoch = anchor::epoch;
+  count_new_keys(token_bucket{.capacity = 5, .refill = per_second(1)});
+  count_new_keys(token_bucket{.capacity = 5, .refill = {3, 3'000'001us}});  // not in one word
+  count_new_keys(fixed_window{.limit = 5, .window = 10s});
+  count_new_keys(fixed_window{.limit = 5, .window = 10s, .anchor = epoch});
+  count_new_keys(fixed_window{.limit = 5, .window = 10s, .count_refused = true});
+  count_new_keys(sliding_window{.limit = 5, .window = 10s});
+  count_new_keys(sliding_log{.limit = 5, .window = 10s});
+  count_new_keys(sliding_log{.limit = 5, .window = 10s, .resolution = 1s});
+  count_new_keys(weir::tiers{fixed_window{.limit = 5, .window = 10s},
+                             gcra{.rate = per_hour(100), .burst = 1000}});
 }
 
 BOOST_AUTO_TEST_CASE(idle_keys_make_room_before_keys_that_lie_ahead_of_the_clock) {
-  weir::local_keyed_limiter l(weir::fixed_window{.limit = 5, .window = 10s}, {.max_keys = 16},
-                              clock);
+  local_keyed_limiter l(fixed_window{.limit = 5, .window = 10s}, {.max_keys = 16}, clock);
   now += 48h;
   for (int i = 0; i < 8; ++i) (void)l.allowed(name(i));
   now -= 48h;
@@ -241,8 +219,7 @@ BOOST_AUTO_TEST_CASE(idle_keys_make_room_before_keys_that_lie_ahead_of_the_clock
 
 // While the clock is behind, all keys lie ahead of it.
 BOOST_AUTO_TEST_CASE(a_clock_that_steps_back_for_a_moment_does_not_free_the_key_that_ends_last) {
-  weir::local_keyed_limiter l(weir::fixed_window{.limit = 5, .window = 1h}, {.max_keys = 16},
-                              clock);
+  local_keyed_limiter l(fixed_window{.limit = 5, .window = 1h}, {.max_keys = 16}, clock);
   for (int i = 0; i < 15; ++i) (void)l.allowed(name(i));
   now += 1s;
   BOOST_TEST(allowed_of(l, "heavy", 9) == 5);
@@ -257,8 +234,7 @@ BOOST_AUTO_TEST_CASE(a_clock_that_steps_back_for_a_moment_does_not_free_the_key_
 // request, and is kept for 2 s more: 300 are remembered, and about one in each of 4,096 shards
 // waits until the hand comes round.
 BOOST_AUTO_TEST_CASE(an_hour_of_new_keys_does_not_pile_up) {
-  weir::local_keyed_limiter l(weir::token_bucket{.capacity = 10, .refill = weir::per_second(1)}, {},
-                              clock);
+  local_keyed_limiter l(token_bucket{.capacity = 10, .refill = per_second(1)}, {}, clock);
   int allowed = 0;
   std::size_t most = 0;
   for (int i = 0; i < 3600 * 100; ++i) {
@@ -280,7 +256,7 @@ BOOST_AUTO_TEST_CASE(an_hour_of_new_keys_does_not_pile_up) {
 BOOST_AUTO_TEST_CASE(threads_admit_exactly_the_limit_of_each_key) {
   const auto none_is_lost = [&](const auto& policy, std::int64_t limit) {
     constexpr int keys = 10, threads = 4;
-    weir::local_keyed_limiter l(policy, {}, clock);
+    local_keyed_limiter l(policy, {}, clock);
     std::array<std::atomic<std::int64_t>, keys> allowed{};
     {
       std::vector<std::jthread> running;
@@ -299,18 +275,18 @@ BOOST_AUTO_TEST_CASE(threads_admit_exactly_the_limit_of_each_key) {
     for (const auto& of_key : allowed) BOOST_TEST(of_key == limit);
     BOOST_TEST(l.size() == static_cast<std::size_t>(keys + threads * 3000));
   };
-  none_is_lost(weir::token_bucket{.capacity = 1000, .refill = weir::per_day(1)}, 1000);
-  none_is_lost(weir::token_bucket{.capacity = 1000, .refill = {7, 24h}}, 1000);
-  none_is_lost(weir::fixed_window{.limit = 1000, .window = 1h}, 1000);
-  none_is_lost(weir::tiers{weir::sliding_log{.limit = 700, .window = 1h},
-                           weir::fixed_window{.limit = 1000, .window = 1h}},
+  none_is_lost(token_bucket{.capacity = 1000, .refill = per_day(1)}, 1000);
+  none_is_lost(token_bucket{.capacity = 1000, .refill = {7, 24h}}, 1000);
+  none_is_lost(fixed_window{.limit = 1000, .window = 1h}, 1000);
+  none_is_lost(weir::tiers{sliding_log{.limit = 700, .window = 1h},
+                           fixed_window{.limit = 1000, .window = 1h}},
                700);
 }
 
 // Many shards hold fewer keys than there are threads: displacing looks for keys in other shards.
 BOOST_AUTO_TEST_CASE(threads_keep_the_bound) {
   for (const std::size_t most : {3u, 1000u}) {
-    weir::local_keyed_limiter l(slow_bucket, {.max_keys = most}, clock);
+    local_keyed_limiter l(slow_bucket, {.max_keys = most}, clock);
     std::vector<std::jthread> threads;
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&, t] {
@@ -329,7 +305,7 @@ BOOST_AUTO_TEST_CASE(threads_keep_the_bound) {
 }
 
 BOOST_AUTO_TEST_CASE(keys_are_any_bytes_and_need_not_outlive_the_call) {
-  weir::local_keyed_limiter l(slow_bucket, {}, clock);
+  local_keyed_limiter l(slow_bucket, {}, clock);
   for (std::size_t size = 1; size < 100; ++size) {
     std::string key(size, 'x');
     BOOST_TEST_REQUIRE(allowed_of(l, key, 9) == 5);
@@ -347,7 +323,7 @@ BOOST_AUTO_TEST_CASE(keys_are_any_bytes_and_need_not_outlive_the_call) {
 }
 
 BOOST_AUTO_TEST_CASE(fetch_remembers_nothing_and_reset_forgets_one_key) {
-  weir::local_keyed_limiter l(weir::fixed_window{.limit = 2, .window = 10s}, {}, clock);
+  local_keyed_limiter l(fixed_window{.limit = 2, .window = 10s}, {}, clock);
   BOOST_TEST(l.fetch("a", 2).allowed);
   BOOST_TEST(l.fetch("a").limit == 2);
   BOOST_TEST(l.size() == 0u);
@@ -362,7 +338,7 @@ BOOST_AUTO_TEST_CASE(fetch_remembers_nothing_and_reset_forgets_one_key) {
 }
 
 BOOST_AUTO_TEST_CASE(errors_are_thrown_and_count_nothing) {
-  weir::local_keyed_limiter l(weir::fixed_window{.limit = 2, .window = 10s}, {}, clock);
+  local_keyed_limiter l(fixed_window{.limit = 2, .window = 10s}, {}, clock);
   WEIR_TEST_ERROR(error_of([&] { l.record("a", 0); }), error::invalid_cost);
   WEIR_TEST_ERROR(error_of([&] { (void)l.allowed("a", -1); }), error::invalid_cost);
   WEIR_TEST_ERROR(error_of([&] { (void)l.allowed("a", INT64_MAX); }), error::invalid_cost);
@@ -377,25 +353,25 @@ BOOST_AUTO_TEST_CASE(errors_are_thrown_and_count_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(options_and_policies_are_checked) {
-  const auto code_of = [](const auto& policy, weir::local_keyed_options options) {
-    return error_of([&] { weir::local_keyed_limiter l(policy, options); });
+  const auto code_of = [](const auto& policy, local_keyed_options options) {
+    return error_of([&] { local_keyed_limiter l(policy, options); });
   };
   WEIR_TEST_ERROR(code_of(slow_bucket, {.max_keys = 0}), error::invalid_options);
   WEIR_TEST_ERROR(code_of(slow_bucket, {.max_keys = 1'000'000'001}), error::invalid_options);
-  WEIR_TEST_ERROR(code_of(weir::sliding_log{.limit = 0, .window = 1s}, {}), error::invalid_policy);
+  WEIR_TEST_ERROR(code_of(sliding_log{.limit = 0, .window = 1s}, {}), error::invalid_policy);
 }
 
 BOOST_AUTO_TEST_CASE(a_moved_limiter_keeps_its_counts) {
-  weir::local_keyed_limiter first(slow_bucket, {}, clock);
+  local_keyed_limiter first(slow_bucket, {}, clock);
   BOOST_TEST(allowed_of(first, "a", 3) == 3);
-  weir::local_keyed_limiter second(std::move(first));
+  local_keyed_limiter second(std::move(first));
   BOOST_TEST(allowed_of(second, "a", 9) == 2);
 }
 
 BOOST_AUTO_TEST_CASE(either_system_clock_may_be_chosen) {
-  for (const auto chosen : {weir::local_clock::precise, weir::local_clock::coarse}) {
-    weir::local_keyed_limiter l(slow_bucket, {}, chosen);
-    const weir::decision d = l.record("a");
+  for (const auto chosen : {local_clock::precise, local_clock::coarse}) {
+    local_keyed_limiter l(slow_bucket, {}, chosen);
+    const decision d = l.record("a");
     const auto after = std::chrono::system_clock::now();
     BOOST_TEST((d.decided_at <= after));
     BOOST_TEST((d.decided_at > after - 1h));  // another clock would be years away
@@ -404,9 +380,9 @@ BOOST_AUTO_TEST_CASE(either_system_clock_may_be_chosen) {
 
 BOOST_AUTO_TEST_CASE(a_clock_that_throws_changes_nothing) {
   bool is_broken = false;
-  weir::local_keyed_limiter l(slow_bucket, {}, [&]() -> weir::time_point {
+  local_keyed_limiter l(slow_bucket, {}, [&]() -> time_point {
     if (is_broken) throw std::runtime_error("no time");
-    return weir::time_point(now);
+    return time_point(now);
   });
   BOOST_TEST(allowed_of(l, "a", 3) == 3);
   is_broken = true;

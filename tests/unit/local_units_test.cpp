@@ -1,35 +1,27 @@
 // Local units of a limiter on a memory store: whom they serve, and when they go back.
 #include "limiter/local_units.hpp"
 
-#include <boost/asio/thread_pool.hpp>
-#include <boost/asio/use_future.hpp>
-#include <boost/test/unit_test.hpp>
 #include <future>
 #include <thread>
 
 #include "limiter/limiter_impl.hpp"
 #include "memory_store_fixture.hpp"
 #include "support/watched_store.hpp"
-#include "weir/record_all.hpp"
 
 namespace local_units_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::decision;
-using weir::error;
-using weir::limiter;
-using weir::source;
+using namespace weir;
+using namespace weir::test;
 using weir::detail::check;
 using weir::detail::check_kind;
 
-const weir::fixed_window daily{.limit = 1000, .window = 24h};
-const weir::limiter_options with_units{.local_units = 100};
+const fixed_window daily{.limit = 1000, .window = 24h};
+const limiter_options with_units{.local_units = 100};
 
-struct fixture : weir::test::memory_store_fixture {
+struct fixture : memory_store_fixture {
   std::int64_t records = 0, given_back = 0;
   std::weak_ptr<const weir::detail::limiter_spec> last_limiter = {};
-  std::shared_ptr<weir::test::watched_store> watched = std::make_shared<weir::test::watched_store>(
+  std::shared_ptr<watched_store> watched = std::make_shared<watched_store>(
       store(), [this](const check& c) {
         last_limiter = c.limiter;
         if (c.kind == check_kind::record) ++records;
@@ -37,8 +29,7 @@ struct fixture : weir::test::memory_store_fixture {
       });
   weir::store handle{watched};
 
-  limiter open(const weir::limiter_options& options = with_units,
-               const weir::policy& policy = daily) {
+  limiter open(const limiter_options& options = with_units, const weir::policy& policy = daily) {
     return limiter(handle, "r", policy, options);
   }
   decision ask(const limiter& l, std::int64_t cost = 1, std::string_view subject = "a") {
@@ -57,8 +48,6 @@ struct fixture : weir::test::memory_store_fixture {
     return allowed;
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(local_units_suite, fixture)
 
@@ -106,9 +95,9 @@ BOOST_AUTO_TEST_CASE(other_calls_go_to_the_store) {
   warm_up(l);
   BOOST_TEST((answer([&](auto caller) { l.fetch("a", caller); }).source == source::store));
   BOOST_TEST((answer([&](auto caller) { l.acquire("a", caller); }).source == source::store));
-  const weir::claim own = l.on("a"), others = plain.on("a");
-  BOOST_TEST((answer([&](auto caller) { weir::record_all(own, others, caller); }).source ==
-              source::store));
+  const claim own = l.on("a"), others = plain.on("a");
+  BOOST_TEST(
+      (answer([&](auto caller) { record_all(own, others, caller); }).source == source::store));
 }
 
 BOOST_AUTO_TEST_CASE(a_decision_from_local_units_gives_nothing_back) {
@@ -126,7 +115,7 @@ BOOST_AUTO_TEST_CASE(unused_units_go_back_and_the_subject_is_forgotten) {
   const std::int64_t allowed = warm_up(l);
   BOOST_TEST(counted(l) > allowed);
   BOOST_TEST(subjects() == 1u);
-  weir::test::run_out(io);
+  run_out(io);
   BOOST_TEST(subjects() == 0u);
   BOOST_TEST(given_back > 0);
   BOOST_TEST(counted(l) == allowed);
@@ -142,7 +131,7 @@ BOOST_AUTO_TEST_CASE(a_closing_store_gets_the_units_back) {
   BOOST_TEST(given_back <= before - allowed);
   const auto o = outcome_of([&](auto caller) { l.record("a", caller); });
   WEIR_TEST_ERROR(o.ec, error::store_closed);
-  weir::test::run_out(io);
+  run_out(io);
 }
 
 BOOST_AUTO_TEST_CASE(a_reset_forgets_the_units) {
@@ -193,14 +182,14 @@ BOOST_AUTO_TEST_CASE(units_outlive_the_handle_of_the_limiter) {
     const limiter l = open();
     allowed = warm_up(l);
   }
-  weir::test::run_out(io);
+  run_out(io);
   BOOST_TEST(given_back > 0);
   BOOST_TEST(counted(open({})) == allowed);
 }
 
 BOOST_AUTO_TEST_CASE(options_out_of_range_are_refused) {
-  const auto refused = [&](const weir::limiter_options& o) {
-    return weir::test::error_of([&] { open(o); }) == error::invalid_policy;
+  const auto refused = [&](const limiter_options& o) {
+    return error_of([&] { open(o); }) == error::invalid_policy;
   };
   BOOST_TEST(refused({.local_units = 1001}));
   BOOST_TEST(refused({.local_units = -1}));
@@ -211,15 +200,15 @@ BOOST_AUTO_TEST_CASE(options_out_of_range_are_refused) {
 }
 
 BOOST_AUTO_TEST_CASE(threads_share_the_units_of_a_limiter) {
-  weir::test::asio::thread_pool pool(4);
-  weir::store own = weir::make_memory_store(pool.get_executor());
+  asio::thread_pool pool(4);
+  weir::store own = make_memory_store(pool.get_executor());
   const limiter l(own, "r", daily, with_units);
   std::atomic<int> allowed{0}, local{0};
   std::vector<std::thread> callers;
   for (int t = 0; t < 4; ++t) {
     callers.emplace_back([&] {
       for (int i = 0; i < 400; ++i) {
-        const decision d = l.record("a", weir::test::asio::use_future).get();
+        const decision d = l.record("a", asio::use_future).get();
         if (d.allowed) ++allowed;
         if (d.source == source::local_units) ++local;
       }

@@ -1,16 +1,11 @@
 // Policies and decisions as texts for logs.
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-
+#include "support/test.hpp"
 #include "weir/weir.hpp"
 
 namespace log_text_test {
-namespace {
 
-using namespace std::chrono_literals;
 using namespace weir;
-
-}  // namespace
+using namespace weir::test;
 
 BOOST_AUTO_TEST_SUITE(log_text_suite)
 

@@ -1,6 +1,4 @@
 // A connection to a memcached server, without sockets: compare and swap, deadlines, clocks, errors.
-#include <array>
-#include <boost/test/unit_test.hpp>
 #include <random>
 
 #include "memcached_client.hpp"
@@ -8,19 +6,15 @@
 
 namespace memcached_core_test {
 
+using namespace weir;
+using namespace weir::test;
 using namespace weir::memcached::test;
-using namespace std::chrono_literals;
-using weir::error;
 using weir::detail::cancel_scope;
 using weir::detail::check_kind;
 using weir::memcached::connection_core;
 using weir::memcached::pipeline;
 
-namespace {
-
 using fixture = core_fixture;
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(memcached_core_suite, fixture)
 
@@ -325,7 +319,7 @@ BOOST_AUTO_TEST_CASE(a_clock_that_differs_fails_calls_until_it_is_right_again) {
 // whose clock may be an hour ahead dropped the state an hour early.
 BOOST_AUTO_TEST_CASE(a_long_state_lasts_by_the_clock_of_the_server) {
   constexpr std::int64_t hour = 3600, days_60 = 60 * 24 * hour;
-  const auto core = weir::test::make_core("r", weir::fixed_window{.limit = 3, .window = 60 * 24h});
+  const auto core = make_core("r", fixed_window{.limit = 3, .window = 60 * 24h});
   options.max_clock_skew = {};
   for (const std::int64_t ahead : {-hour, std::int64_t{0}, hour}) {
     server.restart();
@@ -373,7 +367,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_takes_values_in_the_old_form_gets_none) {
     auto& c = checks.add(limit_3, "a", check_kind::record, 1, 1s);
     one.submit(c);
     for (int i = 0; i < 10'000 && c.finished == 0; ++i) one.step();
-    WEIR_TEST_ERROR(c.ec, is_old ? weir::error_code(error::not_memcached) : weir::error_code());
+    WEIR_TEST_ERROR(c.ec, is_old ? error_code(error::not_memcached) : error_code());
     BOOST_TEST((server.stores == 0) == is_old);
     server.stores = 0;
   }
@@ -393,7 +387,7 @@ BOOST_AUTO_TEST_CASE(a_server_without_a_connection_left_is_named_as_such) {
 
 BOOST_AUTO_TEST_CASE(a_server_with_small_items_lowers_the_bound) {
   server.item_size_max = 4096;
-  const auto log = weir::test::make_core("r", weir::sliding_log{.limit = 5000, .window = 24h});
+  const auto log = make_core("r", sliding_log{.limit = 5000, .window = 24h});
   client one(server, options);
   one.settle();
   for (int i = 0; i < 2000; ++i) {

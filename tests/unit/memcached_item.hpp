@@ -1,15 +1,9 @@
 #pragma once
 
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "memcached/check_batch.hpp"
 #include "support/fake_check.hpp"
 #include "support/run.hpp"
+#include "support/test.hpp"
 
 namespace weir::test {
 

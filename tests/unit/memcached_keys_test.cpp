@@ -1,20 +1,15 @@
 // Where and how long memcached keeps a subject: keys, expiry, and which of several servers.
-#include <boost/test/unit_test.hpp>
-#include <map>
-#include <string>
-#include <vector>
-
 #include "memcached/expiry.hpp"
 #include "memcached/ketama.hpp"
 #include "memcached/meta_writer.hpp"
 #include "memcached/wire_key.hpp"
 #include "support/fake_check.hpp"
+#include "support/test.hpp"
 
 namespace memcached_keys_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::memcached_server;
+using namespace weir;
+using namespace weir::test;
 using weir::memcached::expiry_of;
 using weir::memcached::ketama;
 using weir::memcached::wire_key;
@@ -29,15 +24,12 @@ std::vector<std::size_t> servers_of_accounts(const ketama& ring) {
   return found;
 }
 
-std::string key_of(std::string_view subject, const weir::limiter_options& options = {}) {
-  const auto core = weir::test::make_core("r", weir::fixed_window{.limit = 1, .window = 1s},
-                                          options);
+std::string key_of(std::string_view subject, const limiter_options& options = {}) {
+  const auto core = make_core("r", fixed_window{.limit = 1, .window = 1s}, options);
   std::string key;
   core->append_subject_key(key, subject);
   return key;
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(memcached_keys_suite)
 
@@ -45,10 +37,8 @@ BOOST_AUTO_TEST_CASE(a_subject_has_one_key_for_all_tiers) {
   BOOST_TEST(key_of("account-42") == "weir:{r:account-42}");
   BOOST_TEST(key_of("a{b}%") == "weir:{r:a%7Bb%7D%25}");
   BOOST_TEST(key_of("a", {.group = "g"}) == "weir:{g}:r:a");
-  const auto core = weir::test::make_core(
-      "r",
-      weir::tiers(weir::gcra{weir::per_second(1)}, weir::fixed_window{.limit = 1, .window = 1s},
-                  weir::gcra{weir::per_second(2)}),
+  const auto core = make_core(
+      "r", tiers(gcra{per_second(1)}, fixed_window{.limit = 1, .window = 1s}, gcra{per_second(2)}),
       {.cool_downs = true});
   const std::vector<std::string> names = {"m", "f1", "m2", "h"};
   for (std::size_t i = 0; i < names.size(); ++i) BOOST_TEST(core->tier_name(i) == names[i]);

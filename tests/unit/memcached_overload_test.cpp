@@ -1,11 +1,8 @@
 // A memcached that gets more than it can do.
-#include <string>
-
 #include "memcached_client.hpp"
 #include "support/run.hpp"
 
 namespace memcached_overload_test {
-namespace {
 
 using namespace std::chrono_literals;
 using weir::detail::check_kind;
@@ -32,8 +29,6 @@ struct fixture : core_fixture {
     }
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(memcached_overload_suite, fixture)
 

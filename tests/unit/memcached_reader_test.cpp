@@ -1,16 +1,13 @@
 // The reader of the meta protocol: every reply, in pieces of any size, within its bounds.
 #include "memcached/meta_reader.hpp"
 
-#include <boost/test/unit_test.hpp>
-#include <string>
-#include <vector>
-
 #include "support/random_source.hpp"
+#include "support/test.hpp"
 
 namespace memcached_reader_test {
-namespace {
 
-using weir::error_code;
+using namespace weir;
+using namespace weir::test;
 using weir::memcached::meta_reader;
 using weir::memcached::meta_reply;
 using kind = meta_reply::kind;
@@ -46,8 +43,6 @@ outcome read(std::string_view bytes, std::size_t piece, std::size_t max_value = 
   }
   return result;
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(memcached_reader_suite)
 
@@ -124,9 +119,9 @@ BOOST_AUTO_TEST_CASE(a_large_value_does_not_keep_its_memory) {
 }
 
 BOOST_AUTO_TEST_CASE(random_bytes_read_alike_in_all_pieces) {
-  const std::uint64_t seed = weir::test::run_seed();
+  const std::uint64_t seed = run_seed();
   BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << seed);
-  weir::test::random_source random(seed, 7100);
+  random_source random(seed, 7100);
   const std::vector<std::string> words = {"VA ",  "HD", "EN",   "3 ", "70 ", "c1", " ",
                                           "\r\n", "\n", "STAT", "a",  "EX",  "\r"};
   for (int i = 0; i < 3000; ++i) {

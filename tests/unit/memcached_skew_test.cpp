@@ -1,29 +1,20 @@
 // What checks of processes make of a memcached value if their clocks differ.
-#include <boost/test/unit_test.hpp>
-
 #include "memcached_item.hpp"
 
 namespace memcached_skew_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::decision;
+using namespace weir;
+using namespace weir::test;
 using weir::detail::check_kind;
-using weir::test::core_ptr;
-using weir::test::fake_check;
-using weir::test::make_core;
-using item = weir::test::memcached_item;
+using item = memcached_item;
 
 constexpr std::int64_t now = item::now, second = 1'000'000;
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(memcached_skew_suite)
 
 // The process ahead forgot the settlement when its own clock said that nothing could be given back.
 BOOST_AUTO_TEST_CASE(a_decision_is_settled_once) {
-  const core_ptr core = make_core(
-      "r", weir::token_bucket{.capacity = 200, .refill = weir::per_second(1)});
+  const core_ptr core = make_core("r", token_bucket{.capacity = 200, .refill = per_second(1)});
   item stored;
   stored.clocks_differ = 4 * second;
   const decision d = stored.record(core, now, 200);
@@ -43,7 +34,7 @@ BOOST_AUTO_TEST_CASE(a_decision_is_settled_once) {
 
 // The process that is behind judged its own cool-down by the time of the other one's window.
 BOOST_AUTO_TEST_CASE(a_cool_down_goes_by_the_clock_of_its_caller) {
-  const core_ptr core = make_core("r", weir::fixed_window{.limit = 5, .window = 1s},
+  const core_ptr core = make_core("r", fixed_window{.limit = 5, .window = 1s},
                                   {.cool_downs = true});
   item stored;
   stored.clocks_differ = 12 * second;

@@ -1,42 +1,30 @@
 // Values in memcached that this version cannot read: of a later version, foreign, damaged.
-#include <boost/test/unit_test.hpp>
-#include <string>
-#include <string_view>
-#include <utility>
-
 #include "memcached/subject_value.hpp"
 #include "memcached_item.hpp"
 #include "support/random_source.hpp"
 
 namespace memcached_unreadable_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::error;
+using namespace weir;
+using namespace weir::test;
 using weir::detail::check_kind;
 using weir::detail::lease_act;
 using weir::detail::settle_cause;
 using weir::memcached::check_batch;
 using weir::memcached::subject_value;
-using weir::test::core_ptr;
-using weir::test::fake_check;
-using weir::test::limits_of_three;
-using weir::test::make_core;
-using item = weir::test::memcached_item;
+using item = memcached_item;
 using verdict = item::verdict;
 
 constexpr std::int64_t now = item::now;
 
-}  // namespace
-
 BOOST_AUTO_TEST_SUITE(memcached_unreadable_suite)
 
 BOOST_AUTO_TEST_CASE(a_value_of_a_later_version_stays_as_it_is_until_a_reset) {
-  const core_ptr core = make_core("r", weir::fixed_window{.limit = 5, .window = 10s});
-  const core_ptr cooled = make_core("r", weir::fixed_window{.limit = 5, .window = 10s},
+  const core_ptr core = make_core("r", fixed_window{.limit = 5, .window = 10s});
+  const core_ptr cooled = make_core("r", fixed_window{.limit = 5, .window = 10s},
                                     {.cool_downs = true});
-  const core_ptr gate = weir::test::make_gate();
-  const std::pair<core_ptr, weir::test::fake_request> calls[] = {
+  const core_ptr gate = make_gate();
+  const std::pair<core_ptr, fake_request> calls[] = {
       {core, check_kind::record},   {core, check_kind::fetch},       {core, check_kind::acquire},
       {core, check_kind::settle},   {core, settle_cause::give_back}, {core, settle_cause::vendor},
       {cooled, check_kind::record}, {cooled, check_kind::cool_down}, {gate, lease_act::enter},
@@ -70,8 +58,8 @@ BOOST_AUTO_TEST_CASE(a_value_of_a_later_version_stays_as_it_is_until_a_reset) {
 
 // It was taken for a foreign one.
 BOOST_AUTO_TEST_CASE(a_large_value_of_a_later_version_stays_as_it_is_until_a_reset) {
-  const core_ptr core = make_core("r", weir::fixed_window{.limit = 5, .window = 10s});
-  const auto run = [&](weir::test::fake_request kind, std::string_view begin) {
+  const core_ptr core = make_core("r", fixed_window{.limit = 5, .window = 10s});
+  const auto run = [&](fake_request kind, std::string_view begin) {
     fake_check c(core, "a", 1, kind);
     weir::detail::check_list list;
     list.push_back(c.check());
@@ -79,7 +67,7 @@ BOOST_AUTO_TEST_CASE(a_large_value_of_a_later_version_stays_as_it_is_until_a_res
     check_batch batch;
     const auto r = batch.run(list, begin, true, now, item::roomy, out);
     list.clear();
-    return std::pair(weir::error_code(c.check().ec), r.what);
+    return std::pair(error_code(c.check().ec), r.what);
   };
   for (const check_kind kind : {check_kind::record, check_kind::fetch}) {
     const auto [ec, what] = run(kind, std::string_view("\x02", 1));
@@ -122,7 +110,7 @@ BOOST_AUTO_TEST_CASE(a_value_of_very_many_sections_is_foreign) {
 }
 
 BOOST_AUTO_TEST_CASE(a_foreign_value_is_an_error_until_a_reset) {
-  const core_ptr core = make_core("r", weir::fixed_window{.limit = 5, .window = 10s});
+  const core_ptr core = make_core("r", fixed_window{.limit = 5, .window = 10s});
   for (const std::string& foreign :
        {std::string("a value of somebody else"), std::string(1, '\0'), std::string("\x01zzz"),
         std::string("\x01\x01"), std::string("\x01\x01m\x05\x7f")}) {
@@ -143,11 +131,11 @@ BOOST_AUTO_TEST_CASE(a_foreign_value_is_an_error_until_a_reset) {
 
 // No bytes bring the kernels numbers that they cannot bear (the sanitizers look).
 BOOST_AUTO_TEST_CASE(damaged_values_do_no_harm) {
-  const std::uint64_t seed = weir::test::run_seed();
+  const std::uint64_t seed = run_seed();
   BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << seed);
-  weir::test::random_source random(seed, 7201);
+  random_source random(seed, 7201);
   int unreadable = 0;
-  for (const weir::policy& p : limits_of_three) {
+  for (const policy& p : limits_of_three) {
     const core_ptr core = make_core("r", p);
     item good;
     for (int i = 0; i < 3; ++i) good.record(core, now + i);

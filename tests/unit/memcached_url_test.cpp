@@ -1,31 +1,23 @@
 // URLs and options of a Memcached store.
 #include "memcached/url.hpp"
 
-#include <boost/asio/io_context.hpp>
-#include <boost/test/unit_test.hpp>
-#include <string>
-
 #include "support/run.hpp"
-#include "weir/memcached_store.hpp"
-#include "weir/redis_options.hpp"
 
 namespace memcached_url_test {
 
-using namespace std::chrono_literals;
-using weir::error;
-using weir::memcached_options;
-using weir::test::error_of;
+using namespace weir;
+using namespace weir::test;
 
 BOOST_AUTO_TEST_SUITE(memcached_url_suite)
 
 BOOST_AUTO_TEST_CASE(servers_ports_and_parameters) {
-  const memcached_options one = weir::parse_memcached_url("memcached://localhost");
+  const memcached_options one = parse_memcached_url("memcached://localhost");
   BOOST_TEST(one.servers.size() == 1u);
   BOOST_TEST(one.servers[0].host == "localhost");
   BOOST_TEST(one.servers[0].port == 11211);
   BOOST_TEST(one.key_prefix == "weir");
 
-  const memcached_options all = weir::parse_memcached_url(
+  const memcached_options all = parse_memcached_url(
       "MemCached://a,b.example:11212,[::1]:7,[fe80::1%eth0],[fe80::2%25br-lan.1]:8,127.0.0.1:11211/"
       "?prefix=sh%20op&timeout="
       "2s");
@@ -45,7 +37,7 @@ BOOST_AUTO_TEST_CASE(servers_ports_and_parameters) {
 }
 
 BOOST_AUTO_TEST_CASE(unix_sockets) {
-  const memcached_options o = weir::parse_memcached_url(
+  const memcached_options o = parse_memcached_url(
       "Memcached+Unix:///run/mem%20cached/a%2Cb.sock?prefix=shop&timeout=2s");
   BOOST_TEST(o.servers.size() == 1u);
   BOOST_TEST(o.servers[0].unix_path == "/run/mem cached/a,b.sock");
@@ -55,7 +47,7 @@ BOOST_AUTO_TEST_CASE(unix_sockets) {
   BOOST_TEST(!weir::memcached::is_memcached_url("memcached+unix:/a"));
 
   const std::string path = "/" + std::string(106, 'a');  // 107 bytes: Linux
-  BOOST_TEST(weir::parse_memcached_url("memcached+unix://" + path).servers[0].unix_path == path);
+  BOOST_TEST(parse_memcached_url("memcached+unix://" + path).servers[0].unix_path == path);
   const std::pair<std::string, std::string_view> bad[] = {
       {"memcached+unix://", "memcached+unix:///path/to/socket"},
       {"memcached+unix:///", "memcached+unix:///path/to/socket"},
@@ -72,7 +64,7 @@ BOOST_AUTO_TEST_CASE(unix_sockets) {
       {"memcached://run/a.sock", "memcached+unix:///path/to/socket"},
   };
   for (const auto& [url, says] : bad) {
-    BOOST_CHECK_EXCEPTION((void)weir::parse_memcached_url(url), boost::system::system_error,
+    BOOST_CHECK_EXCEPTION((void)parse_memcached_url(url), boost::system::system_error,
                           ([&](const auto& e) {
                             BOOST_TEST(std::string(e.what()).find(says) != std::string::npos,
                                        url << ": " << e.what());
@@ -113,14 +105,14 @@ BOOST_AUTO_TEST_CASE(what_is_no_such_url) {
            "redis://a",
        }) {
     try {
-      (void)weir::parse_memcached_url(url);
+      (void)parse_memcached_url(url);
       BOOST_TEST(false, url);
     } catch (const boost::system::system_error& e) {
       WEIR_TEST_ERROR(e.code(), error::invalid_url);
       BOOST_TEST(std::string(e.what()).find("secret") == std::string::npos, e.what());
     }
   }
-  WEIR_TEST_ERROR(error_of([] { (void)weir::parse_redis_url("memcached://a"); }),
+  WEIR_TEST_ERROR(error_of([] { (void)parse_redis_url("memcached://a"); }),
                   error::unsupported_scheme);
 }
 
@@ -129,8 +121,8 @@ BOOST_AUTO_TEST_CASE(options_out_of_range) {
   const auto refused = [&](auto&& change) {
     memcached_options o;
     change(o);
-    const weir::error_code ec = error_of(
-        [&] { (void)weir::make_memcached_store(io.get_executor(), std::move(o)); });
+    const error_code ec = error_of(
+        [&] { (void)make_memcached_store(io.get_executor(), std::move(o)); });
     return ec == error::invalid_options;
   };
   BOOST_TEST(!refused([](auto&) {}));

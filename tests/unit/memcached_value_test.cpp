@@ -1,44 +1,29 @@
 // The value in which memcached keeps a subject, and what checks make of it.
-#include <boost/test/unit_test.hpp>
-#include <deque>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "memcached_item.hpp"
 #include "model/kernel_subject.hpp"
 #include "support/random_source.hpp"
 
 namespace memcached_value_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::decision;
-using weir::error;
+using namespace weir;
+using namespace weir::test;
 using weir::detail::check_kind;
 using weir::detail::lease_act;
 using weir::detail::settle_cause;
-using weir::test::core_ptr;
-using weir::test::fake_check;
-using weir::test::limits_of_three;
-using weir::test::make_core;
-using item = weir::test::memcached_item;
+using item = memcached_item;
 using verdict = item::verdict;
 
 constexpr std::int64_t now = item::now;
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(memcached_value_suite)
 
 // The kernel that never left memory, and the one whose state goes through bytes at each step.
 BOOST_AUTO_TEST_CASE(a_state_in_bytes_decides_as_one_in_memory) {
-  const std::uint64_t seed = weir::test::run_seed();
+  const std::uint64_t seed = run_seed();
   BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << seed);
-  weir::test::random_source random(seed, 7200);
+  random_source random(seed, 7200);
   int refused = 0;
-  for (const weir::policy& p : limits_of_three) {
+  for (const policy& p : limits_of_three) {
     for (int trace = 0; trace < 20; ++trace) {
       const core_ptr core = make_core("r", p);
       weir::model::kernel_subject reference(p);
@@ -58,11 +43,11 @@ BOOST_AUTO_TEST_CASE(a_state_in_bytes_decides_as_one_in_memory) {
 
 // Reservations, and their return, with the state going through bytes at each step.
 BOOST_AUTO_TEST_CASE(reservations_in_bytes_are_as_in_memory) {
-  const std::uint64_t seed = weir::test::run_seed();
+  const std::uint64_t seed = run_seed();
   BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << seed);
-  weir::test::random_source random(seed, 7202);
+  random_source random(seed, 7202);
   int ahead = 0, returned = 0;
-  for (const weir::policy& p : limits_of_three) {
+  for (const policy& p : limits_of_three) {
     const core_ptr core = make_core("r", p);
     if (!core->can_settle) continue;
     for (int trace = 0; trace < 20; ++trace) {
@@ -109,7 +94,7 @@ BOOST_AUTO_TEST_CASE(reservations_in_bytes_are_as_in_memory) {
 }
 
 BOOST_AUTO_TEST_CASE(a_refused_check_writes_nothing) {
-  for (const weir::policy& p : limits_of_three) {
+  for (const policy& p : limits_of_three) {
     const core_ptr core = make_core("r", p);
     item stored;
     for (int i = 0; i < 3; ++i) {
@@ -127,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_refused_check_writes_nothing) {
 }
 
 BOOST_AUTO_TEST_CASE(checks_together_are_as_checks_one_by_one) {
-  for (const weir::policy& p : limits_of_three) {
+  for (const policy& p : limits_of_three) {
     const core_ptr core = make_core("r", p);
     item together, single;
     std::vector<std::unique_ptr<fake_check>> checks;
@@ -144,11 +129,10 @@ BOOST_AUTO_TEST_CASE(checks_together_are_as_checks_one_by_one) {
 
 // Limiters of one resource share a subject's value: tiers, other policies, the cool-down.
 BOOST_AUTO_TEST_CASE(one_value_has_all_tiers_of_a_subject) {
-  const core_ptr both = make_core("r",
-                                  weir::tiers(weir::fixed_window{.limit = 2, .window = 10s},
-                                              weir::gcra{.rate = {1, 1s}, .burst = 5}),
-                                  {.cool_downs = true});
-  const core_ptr window = make_core("r", weir::fixed_window{.limit = 2, .window = 10s});
+  const core_ptr both = make_core(
+      "r", tiers(fixed_window{.limit = 2, .window = 10s}, gcra{.rate = {1, 1s}, .burst = 5}),
+      {.cool_downs = true});
+  const core_ptr window = make_core("r", fixed_window{.limit = 2, .window = 10s});
   item stored;
   BOOST_TEST(stored.record(both).allowed);
   const decision second = stored.record(window);
@@ -173,11 +157,11 @@ BOOST_AUTO_TEST_CASE(one_value_has_all_tiers_of_a_subject) {
 // A check of a shorter plan ended the state with its own window: the longer plan let all of its
 // limit pass again.
 BOOST_AUTO_TEST_CASE(a_shorter_plan_keeps_the_end_that_a_longer_plan_has_set) {
-  const std::pair<weir::policy, weir::policy> pairs[] = {
-      {weir::fixed_window{100, 1s}, weir::fixed_window{2, 1h}},
-      {weir::sliding_window{100, 1s}, weir::sliding_window{2, 1h}},
-      {weir::sliding_log{100, 1s}, weir::sliding_log{2, 1h}},
-      {weir::sliding_log{100, 1s, 50ms}, weir::sliding_log{2, 1h, 50ms}},
+  const std::pair<policy, policy> pairs[] = {
+      {fixed_window{100, 1s}, fixed_window{2, 1h}},
+      {sliding_window{100, 1s}, sliding_window{2, 1h}},
+      {sliding_log{100, 1s}, sliding_log{2, 1h}},
+      {sliding_log{100, 1s, 50ms}, sliding_log{2, 1h, 50ms}},
   };
   for (const auto& [shorter, longer] : pairs) {
     item stored;
@@ -189,8 +173,8 @@ BOOST_AUTO_TEST_CASE(a_shorter_plan_keeps_the_end_that_a_longer_plan_has_set) {
   }
   // A refund of a window that is over, for the shorter plan, ended the state with that window.
   item refunded;
-  refunded.record(make_core("r", weir::fixed_window{2, 1h}));
-  const core_ptr brief = make_core("r", weir::fixed_window{100, 1s});
+  refunded.record(make_core("r", fixed_window{2, 1h}));
+  const core_ptr brief = make_core("r", fixed_window{100, 1s});
   weir::detail::settle_request late;
   late.about = refunded.record(brief, now + 1000);
   late.id = 77;
@@ -198,9 +182,9 @@ BOOST_AUTO_TEST_CASE(a_shorter_plan_keeps_the_end_that_a_longer_plan_has_set) {
   weir::detail::as<weir::detail::settle_request>(too_late.check()) = late;
   refunded.run({&too_late}, now + 5'000'000);
   BOOST_TEST(refunded.ends == now + 3'600'000'000);
-  BOOST_TEST(refunded.record(make_core("r", weir::fixed_window{9, 1h}), now + 9'000'000).used == 3);
+  BOOST_TEST(refunded.record(make_core("r", fixed_window{9, 1h}), now + 9'000'000).used == 3);
   // An emptied state is not kept for the sake of an end that it had.
-  const core_ptr core = make_core("r", weir::fixed_window{2, 1h});
+  const core_ptr core = make_core("r", fixed_window{2, 1h});
   item emptied;
   weir::detail::settle_request asked;
   asked.about = emptied.record(core);
@@ -214,13 +198,13 @@ BOOST_AUTO_TEST_CASE(a_shorter_plan_keeps_the_end_that_a_longer_plan_has_set) {
 // The window that was found before the reservation was over for the shorter plan by then: the state
 // left the value.
 BOOST_AUTO_TEST_CASE(a_reservation_that_a_shorter_plan_gives_back_leaves_a_longer_plans_count) {
-  const std::pair<weir::policy, weir::policy> pairs[] = {
-      {weir::fixed_window{100, 1s}, weir::fixed_window{9, 1h}},
-      {weir::sliding_window{100, 1s}, weir::sliding_window{9, 1h}},
+  const std::pair<policy, policy> pairs[] = {
+      {fixed_window{100, 1s}, fixed_window{9, 1h}},
+      {sliding_window{100, 1s}, sliding_window{9, 1h}},
   };
   for (const auto& [shorter, longer] : pairs) {
     const core_ptr lasting = make_core("r", longer);
-    const core_ptr brief = make_core("r", weir::tiers(shorter, weir::gcra{{1, 60s}, 3}));
+    const core_ptr brief = make_core("r", tiers(shorter, gcra{{1, 60s}, 3}));
     const std::int64_t start = now / 3'600'000'000 * 3'600'000'000;
     item stored;
     stored.record(brief, start, 3);
@@ -245,8 +229,8 @@ BOOST_AUTO_TEST_CASE(a_reservation_that_a_shorter_plan_gives_back_leaves_a_longe
 }
 
 BOOST_AUTO_TEST_CASE(what_no_longer_matters_leaves_the_value) {
-  const core_ptr window = make_core("r", weir::fixed_window{.limit = 2, .window = 10s});
-  const core_ptr bucket = make_core("r", weir::gcra{.rate = {1, 1h}, .burst = 5});
+  const core_ptr window = make_core("r", fixed_window{.limit = 2, .window = 10s});
+  const core_ptr bucket = make_core("r", gcra{.rate = {1, 1h}, .burst = 5});
   item stored;
   stored.record(window);
   const std::size_t alone = stored.bytes.size();
@@ -260,7 +244,7 @@ BOOST_AUTO_TEST_CASE(what_no_longer_matters_leaves_the_value) {
 }
 
 BOOST_AUTO_TEST_CASE(a_settlement_is_done_once) {
-  const core_ptr core = make_core("r", weir::fixed_window{.limit = 5, .window = 10s});
+  const core_ptr core = make_core("r", fixed_window{.limit = 5, .window = 10s});
   item stored;
   const decision d = stored.record(core, now, 5);
   weir::detail::settle_request asked;
@@ -284,10 +268,10 @@ BOOST_AUTO_TEST_CASE(a_settlement_is_done_once) {
 // A batch that does not fit is tried again with an eighth of its checks: what fits is counted, the
 // rest is not.
 BOOST_AUTO_TEST_CASE(a_state_that_grows_too_large_is_an_error) {
-  const core_ptr core = make_core("r", weir::sliding_log{.limit = 100'000, .window = 1h});
+  const core_ptr core = make_core("r", sliding_log{.limit = 100'000, .window = 1h});
   item stored;
   std::int64_t counted = 0;
-  weir::error_code ec;
+  error_code ec;
   for (std::int64_t at = now; !ec && counted < 1000; at += 1000) {
     fake_check c(core, "a");
     stored.run({&c}, at, 1000);
@@ -316,7 +300,7 @@ BOOST_AUTO_TEST_CASE(a_state_that_grows_too_large_is_an_error) {
 // Each of a thousand callers of a full log had a read and ten attempts of its own, and the
 // connection did nothing else.
 BOOST_AUTO_TEST_CASE(equal_checks_of_a_full_log_fail_together) {
-  const core_ptr core = make_core("r", weir::sliding_log{.limit = 100'000, .window = 1h});
+  const core_ptr core = make_core("r", sliding_log{.limit = 100'000, .window = 1h});
   item stored;
   const auto is_full = [&](std::int64_t at) {
     fake_check c(core, "a");
@@ -330,7 +314,7 @@ BOOST_AUTO_TEST_CASE(equal_checks_of_a_full_log_fail_together) {
   BOOST_TEST(stored.covered == 2u);
   BOOST_TEST((stored.last == verdict::unchanged));
   for (fake_check* c : {&first, &second}) WEIR_TEST_ERROR(c->ec, error::state_too_large);
-  WEIR_TEST_ERROR(other.ec, weir::error_code());
+  WEIR_TEST_ERROR(other.ec, error_code());
   fake_check before(core, "a"), looks(core, "a", 1, check_kind::fetch), behind(core, "a");
   stored.run({&before, &looks, &behind}, at, 1000);
   BOOST_TEST(stored.covered == 2u);
@@ -347,16 +331,16 @@ BOOST_AUTO_TEST_CASE(equal_checks_of_a_full_log_fail_together) {
   stored.run({line.begin() + 1000, line.end()}, at, 1000);
   BOOST_TEST(stored.covered == 501u);
   BOOST_TEST((stored.last == verdict::store));
-  WEIR_TEST_ERROR(line.back()->ec, weir::error_code());
+  WEIR_TEST_ERROR(line.back()->ec, error_code());
 }
 
 // The ids of settled receipts filled the value, and then no cool-down could be set for hours.
 BOOST_AUTO_TEST_CASE(settlements_leave_room_for_a_cool_down) {
-  const core_ptr core = make_core("r", weir::fixed_window{.limit = 1000, .window = 1h},
+  const core_ptr core = make_core("r", fixed_window{.limit = 1000, .window = 1h},
                                   {.cool_downs = true});
   item stored;
   stored.record(core);
-  weir::error_code ec;
+  error_code ec;
   std::uint64_t id = 0;
   while (!ec) {
     fake_check settled(core, "a", 0, check_kind::settle);
@@ -369,11 +353,11 @@ BOOST_AUTO_TEST_CASE(settlements_leave_room_for_a_cool_down) {
   BOOST_TEST(id > 40u);
   fake_check pause(core, "a", 1'000'000, check_kind::cool_down);
   stored.run({&pause}, now, 1000);
-  WEIR_TEST_ERROR(pause.ec, weir::error_code());
+  WEIR_TEST_ERROR(pause.ec, error_code());
 }
 
 BOOST_AUTO_TEST_CASE(leases_come_and_go) {
-  const core_ptr gate = weir::test::make_gate();
+  const core_ptr gate = make_gate();
   item stored;
   fake_check one(gate, "a", 101, lease_act::enter), two(gate, "a", 102, lease_act::enter),
       three(gate, "a", 103, lease_act::enter);

@@ -1,13 +1,8 @@
 #pragma once
 
 // A gate on a store in memory whose clock is the test's.
-#include <boost/asio/io_context.hpp>
-#include <chrono>
-#include <string_view>
 
 #include "support/leases.hpp"
-#include "weir/concurrency_limiter.hpp"
-#include "weir/memory_store.hpp"
 
 namespace weir::test {
 

@@ -1,53 +1,41 @@
 // The memory store when it fills while its clock is wrong, and the clock is set right later.
-#include <array>
-#include <boost/test/unit_test.hpp>
-#include <string>
-#include <vector>
-
 #include "memory/shard.hpp"
 #include "memory_store_fixture.hpp"
 
 namespace memory_store_clock_test {
-namespace {
 
-using namespace std::chrono_literals;
-namespace memory = weir::memory;
-namespace policies = weir::policies;
-using weir::error;
-using weir::error_code;
+using namespace weir;
+using namespace weir::test;
 
-const weir::fixed_window three_per_10s{.limit = 3, .window = 10s};
+const fixed_window three_per_10s{.limit = 3, .window = 10s};
 
-struct fixture : weir::test::memory_store_fixture {
+struct fixture : memory_store_fixture {
   static std::string name(int i) { return "account-" + std::to_string(i); }
 
   /// Asks for a new subject every second.
-  void must_stay_full(const weir::limiter& l, std::chrono::seconds length) {
+  void must_stay_full(const limiter& l, std::chrono::seconds length) {
     for (const auto until = now + length; now < until; now += 1s) {
       WEIR_TEST_ERROR(record(l, "new").ec, error::store_full);
     }
   }
 };
 
-}  // namespace
-
 BOOST_FIXTURE_TEST_SUITE(memory_store_clock_suite, fixture)
 
 // Each new subject got store_full for as long as the clock had been ahead.
 BOOST_AUTO_TEST_CASE(a_store_that_filled_while_the_clock_was_ahead_has_room_soon) {
-  const weir::policy all[] = {
-      three_per_10s,
-      weir::fixed_window{.limit = 3, .window = 10s, .anchor = weir::anchor::epoch},
-      weir::sliding_log{.limit = 3, .window = 10s},
-      weir::sliding_log{.limit = 3, .window = 10s, .resolution = 1s},
-      weir::sliding_window{.limit = 3, .window = 10s},
-      weir::token_bucket{.capacity = 3, .refill = {3, 10s}},
-      weir::leaky_bucket{.capacity = 3, .leak = {3, 10s}}};
+  const policy all[] = {three_per_10s,
+                        fixed_window{.limit = 3, .window = 10s, .anchor = anchor::epoch},
+                        sliding_log{.limit = 3, .window = 10s},
+                        sliding_log{.limit = 3, .window = 10s, .resolution = 1s},
+                        sliding_window{.limit = 3, .window = 10s},
+                        token_bucket{.capacity = 3, .refill = {3, 10s}},
+                        leaky_bucket{.capacity = 3, .leak = {3, 10s}}};
   const std::size_t buckets = std::size(all) - 2;
   for (std::size_t i = 0; i < std::size(all); ++i) {
     BOOST_TEST_CONTEXT("policy " << i) {
       now = 1'000'000s;
-      const weir::limiter l(store(10), "r", all[i]);
+      const limiter l(store(10), "r", all[i]);
       now += 48h;
       for (int n = 0; n < 10; ++n) BOOST_TEST(!record(l, name(n), 3).ec.failed());
       now -= 48h;
@@ -65,11 +53,11 @@ BOOST_AUTO_TEST_CASE(a_store_that_filled_while_the_clock_was_ahead_has_room_soon
 }
 
 BOOST_AUTO_TEST_CASE(settlements_that_were_made_while_the_clock_was_ahead_make_room_soon) {
-  const auto s = weir::make_memory_store(
-      io.get_executor(), {.max_settled = 3, .clock = [this] { return weir::time_point(now); }});
-  const weir::limiter l(s, "r", three_per_10s);
+  const auto s = make_memory_store(io.get_executor(),
+                                   {.max_settled = 3, .clock = [this] { return time_point(now); }});
+  const limiter l(s, "r", three_per_10s);
   now += 48h;
-  std::vector<weir::decision> old;
+  std::vector<decision> old;
   for (int i = 0; i < 3; ++i) old.push_back(record(l, name(i)).d);
   for (int i = 0; i < 2; ++i) BOOST_TEST(refund(l, name(i), old[std::size_t(i)]).d.allowed);
   now -= 48h;
@@ -89,14 +77,14 @@ BOOST_AUTO_TEST_CASE(settlements_that_were_made_while_the_clock_was_ahead_make_r
 // The marker went when the window ended, and the state 2 s later. If the clock stepped back
 // between, the refund was done again: it took the units of another request.
 BOOST_AUTO_TEST_CASE(a_clock_that_steps_back_into_a_window_does_not_let_it_settle_twice) {
-  const weir::policy all[] = {weir::fixed_window{.limit = 9, .window = 2min},
-                              weir::sliding_log{.limit = 9, .window = 2min},
-                              weir::sliding_window{.limit = 9, .window = 1min}};
-  for (const weir::policy& p : all) {
+  const policy all[] = {fixed_window{.limit = 9, .window = 2min},
+                        sliding_log{.limit = 9, .window = 2min},
+                        sliding_window{.limit = 9, .window = 1min}};
+  for (const policy& p : all) {
     now = 1'000'020s;  // a window of a minute begins
     const auto s = store(1000, 1);
-    const weir::limiter l(s, "r", p);
-    const weir::decision one = record(l, "a").d;
+    const limiter l(s, "r", p);
+    const decision one = record(l, "a").d;
     BOOST_TEST(record(l, "a").d.allowed);
     BOOST_TEST(refund(l, "a", one).d.allowed);
     now += 2min;
@@ -108,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_clock_that_steps_back_into_a_window_does_not_let_it_settl
 }
 
 BOOST_AUTO_TEST_CASE(a_full_store_forgets_nothing_while_the_clock_steps_back_for_a_moment) {
-  const weir::limiter l(store(10), "r", weir::fixed_window{.limit = 3, .window = 1h});
+  const limiter l(store(10), "r", fixed_window{.limit = 3, .window = 1h});
   for (int round = 0; round < 3; ++round) {
     for (int i = 0; i < 10; ++i) record(l, name(i), 3);
     now -= 48h;
@@ -125,31 +113,31 @@ BOOST_AUTO_TEST_CASE(a_full_store_forgets_nothing_while_the_clock_steps_back_for
 BOOST_AUTO_TEST_CASE(a_call_that_leaves_a_state_far_ahead_does_not_keep_the_store_full) {
   constexpr policies::instant start = 1'000'000'000'000, second = 1'000'000;
   constexpr policies::span length = 10 * second;
-  const auto compiled = [](const weir::policy& p) { return policies::compile(p); };
-  const auto same = [&](const weir::policy& p) { return std::array{compiled(p), compiled(p)}; };
+  const auto compiled = [](const policy& p) { return policies::compile(p); };
+  const auto same = [&](const policy& p) { return std::array{compiled(p), compiled(p)}; };
   using enum policies::lease_set::act;
   // The kernel that writes the state, and the kernel of the later call.
   const std::array<policies::kernel, 2> all[] = {
       same(three_per_10s),
-      same(weir::sliding_window{.limit = 3, .window = 10s}),
-      same(weir::sliding_log{.limit = 3, .window = 10s}),
-      same(weir::token_bucket{.capacity = 3, .refill = {3, 10s}}),
+      same(sliding_window{.limit = 3, .window = 10s}),
+      same(sliding_log{.limit = 3, .window = 10s}),
+      same(token_bucket{.capacity = 3, .refill = {3, 10s}}),
       {policies::cool_down(length), policies::cool_down()},
       {policies::lease_set(2, length, 1, enter), policies::lease_set(2, length, 1, enter)}};
   for (std::size_t i = 0; i < std::size(all); ++i) {
     for (const bool is_settled : {false, true}) {
       BOOST_TEST_CONTEXT("kernel " << i << (is_settled ? ", settlement" : "")) {
         const auto& [writer, later] = all[i];
-        const policies::kernel once = compiled(weir::fixed_window{.limit = 1, .window = 10s});
+        const policies::kernel once = compiled(fixed_window{.limit = 1, .window = 10s});
         policies::instant now = start;
         const auto clock = [&] { return now; };
         const auto record = [&](memory::shard& s, const policies::kernel& k, std::string_view key) {
-          weir::decision d;
+          decision d;
           return s.record(k, key, clock, 1, d);
         };
         memory::shard_set both(2, 1);
         memory::shard& s = both.of(0);
-        weir::decision d;
+        decision d;
         now += 48 * 3600 * second;
         WEIR_TEST_ERROR(s.record(writer, "a", clock, 1, d), error_code());
         WEIR_TEST_ERROR(s.record(once, "b", clock, 1, d), error_code());

@@ -1,12 +1,8 @@
 #pragma once
 
 // A store in memory whose clock is the test's.
-#include <chrono>
-#include <string_view>
 
 #include "support/limiter_fixture.hpp"
-#include "weir/limiter.hpp"
-#include "weir/memory_store.hpp"
 
 namespace weir::test {
 

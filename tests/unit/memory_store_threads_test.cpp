@@ -1,23 +1,15 @@
 // The store in this process, used by many threads at once.
-#include <array>
 #include <atomic>
 #include <barrier>
-#include <boost/asio/detached.hpp>
-#include <boost/asio/thread_pool.hpp>
-#include <boost/asio/use_future.hpp>
-#include <boost/test/unit_test.hpp>
 #include <random>
-#include <string>
 #include <thread>
 
 #include "memory_store_fixture.hpp"
 
 namespace memory_store_threads_test {
 
-using namespace std::chrono_literals;
-namespace asio = boost::asio;
-using weir::error;
-using weir::test::memory_store_fixture;
+using namespace weir;
+using namespace weir::test;
 
 BOOST_FIXTURE_TEST_SUITE(memory_store_threads_suite, memory_store_fixture)
 
@@ -26,16 +18,15 @@ BOOST_FIXTURE_TEST_SUITE(memory_store_threads_suite, memory_store_fixture)
 BOOST_AUTO_TEST_CASE(threads_get_their_places_in_the_order_of_their_times) {
   asio::thread_pool pool(4);
   std::atomic<std::int64_t> ticks{1'000'000'000};
-  const weir::limiter l(
-      weir::make_memory_store(pool.get_executor(), {.clock =
-                                                        [&] {
-                                                          const weir::time_point read(
-                                                              1us * ticks.fetch_add(1));
-                                                          // So that another may come in between
-                                                          std::this_thread::yield();
-                                                          return read;
-                                                        }}),
-      "r", weir::token_bucket{.capacity = 25'000, .refill = weir::per_day(1)});
+  const limiter l(
+      make_memory_store(pool.get_executor(), {.clock =
+                                                  [&] {
+                                                    const time_point read(1us * ticks.fetch_add(1));
+                                                    // So that another may come in between
+                                                    std::this_thread::yield();
+                                                    return read;
+                                                  }}),
+      "r", token_bucket{.capacity = 25'000, .refill = per_day(1)});
   constexpr std::int64_t subjects = 1000;
   std::atomic<std::int64_t> used{0};
   std::barrier together(4);
@@ -44,7 +35,7 @@ BOOST_AUTO_TEST_CASE(threads_get_their_places_in_the_order_of_their_times) {
       for (std::int64_t i = 0; i < subjects; ++i) {
         const std::string subject = std::to_string(i);
         together.arrive_and_wait();
-        l.record(subject, [&](weir::error_code, weir::decision d) { used.fetch_add(d.used); });
+        l.record(subject, [&](error_code, decision d) { used.fetch_add(d.used); });
       }
     });
   }
@@ -55,11 +46,11 @@ BOOST_AUTO_TEST_CASE(threads_get_their_places_in_the_order_of_their_times) {
 // The tiers were forgotten one after the other, and a check in between counted in one of them.
 BOOST_AUTO_TEST_CASE(a_reset_forgets_all_tiers_at_once) {
   asio::thread_pool pool(1);
-  const auto s = weir::make_memory_store(pool.get_executor());
-  const weir::policy wide = weir::fixed_window{.limit = 1'000'000, .window = 24h};
-  const weir::policy narrow = weir::fixed_window{.limit = 500'000, .window = 24h};
+  const auto s = make_memory_store(pool.get_executor());
+  const policy wide = fixed_window{.limit = 1'000'000, .window = 24h};
+  const policy narrow = fixed_window{.limit = 500'000, .window = 24h};
   // The second tier has the least left; the first one's key is that of a limiter with it alone.
-  const weir::limiter both(s, "r", weir::tiers{wide, narrow}), first(s, "r", wide);
+  const limiter both(s, "r", tiers{wide, narrow}), first(s, "r", wide);
   constexpr int rounds = 1000;
   std::barrier together(2);
   std::thread other([&] {
@@ -92,8 +83,8 @@ BOOST_AUTO_TEST_CASE(many_threads_get_exactly_what_is_allowed) {
     constexpr int subjects = 7;
     constexpr std::int64_t limit = 500;
     asio::thread_pool pool(threads);
-    const auto s = weir::make_memory_store(pool.get_executor(), {.shards = 2});
-    const weir::limiter l(s, "r", weir::sliding_log{.limit = limit, .window = 24h});
+    const auto s = make_memory_store(pool.get_executor(), {.shards = 2});
+    const limiter l(s, "r", sliding_log{.limit = limit, .window = 24h});
 
     std::array<std::atomic<std::int64_t>, subjects> asked{};
     std::array<std::atomic<std::int64_t>, subjects> allowed{};
@@ -104,7 +95,7 @@ BOOST_AUTO_TEST_CASE(many_threads_get_exactly_what_is_allowed) {
         for (int i = 0; i < calls; ++i) {
           const auto who = random() % subjects;
           asked[who].fetch_add(1, std::memory_order_relaxed);
-          l.record(std::to_string(who), [&, who](weir::error_code ec, weir::decision d) {
+          l.record(std::to_string(who), [&, who](error_code ec, decision d) {
             if (ec) errors.fetch_add(1, std::memory_order_relaxed);
             if (d.allowed) allowed[who].fetch_add(1, std::memory_order_relaxed);
           });
@@ -125,13 +116,12 @@ BOOST_AUTO_TEST_CASE(every_call_completes_while_another_thread_closes) {
   std::atomic<int> pending{0};
   std::atomic<int> odd{0};
   asio::thread_pool pool(4);
-  auto s = weir::make_memory_store(
-      pool.get_executor(),
-      {.max_subjects = 64, .shards = 4, .clock = [&] {
-         return weir::time_point(std::chrono::microseconds(ticks.fetch_add(7)));
-       }});
-  const weir::limiter l(s, "r", weir::fixed_window{.limit = 2, .window = 1ms});
-  const auto note = [&](weir::error_code ec, weir::decision = {}) {
+  auto s = make_memory_store(pool.get_executor(),
+                             {.max_subjects = 64, .shards = 4, .clock = [&] {
+                                return time_point(std::chrono::microseconds(ticks.fetch_add(7)));
+                              }});
+  const limiter l(s, "r", fixed_window{.limit = 2, .window = 1ms});
+  const auto note = [&](error_code ec, decision = {}) {
     if (ec && ec != error::store_full && ec != error::store_closed) odd.fetch_add(1);
     pending.fetch_sub(1);
   };

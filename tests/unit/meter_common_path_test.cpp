@@ -1,12 +1,10 @@
 // A bucket's record() takes a short path for plain states. record_from() never does: both decide
 // and write alike, whatever the state, the clock and the cost.
-#include <boost/test/unit_test.hpp>
-
 #include "policy/meter.hpp"
 #include "support/random_source.hpp"
+#include "support/test.hpp"
 
 namespace meter_common_path_test {
-namespace {
 
 namespace policies = weir::policies;
 
@@ -16,8 +14,6 @@ bool same_receipt(const weir::decision& a, const weir::decision& b) {
   const auto& y = b.receipt.buckets[0];
   return x.whole == y.whole && x.part == y.part && x.returned == y.returned;
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(meter_common_path_suite)
 

@@ -5,13 +5,12 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/system/system_error.hpp>
-#include <boost/test/unit_test.hpp>
 
+#include "support/test.hpp"
 #include "weir/memcached_store.hpp"
 #include "weir/redis_store.hpp"
 
 namespace missing_digests_test {
-namespace {
 
 /// OpenSSL then offers no digest at all. Without its configuration, which may load providers.
 struct fixture {
@@ -26,8 +25,6 @@ struct fixture {
 bool is_invalid_options(const boost::system::system_error& e) {
   return e.code() == weir::error::invalid_options;
 }
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(missing_digests_suite, fixture)
 

@@ -1,10 +1,7 @@
 #pragma once
 
-#include <boost/test/unit_test.hpp>
-#include <stdexcept>
-
 #include "cluster_play.hpp"
-#include "redis/topology/cluster_core.hpp"
+#include "support/test.hpp"
 
 namespace weir::redis::test {
 

@@ -1,8 +1,4 @@
 // Numbers of a store's options that are out of range are turned away where they are given.
-#include "memory/options_check.hpp"
-#include "redis/options_check.hpp"
-#include "weir/weir.hpp"
-
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -10,20 +6,16 @@
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_future.hpp>
 #include <boost/system/system_error.hpp>
-#include <boost/test/unit_test.hpp>
-#include <functional>
-#include <limits>
-#include <string>
-#include <string_view>
+
+#include "memory/options_check.hpp"
+#include "redis/options_check.hpp"
+#include "support/test.hpp"
+#include "weir/weir.hpp"
 
 namespace options_check_test {
-namespace {
 
-using namespace std::chrono_literals;
-using std::chrono::milliseconds;
-using weir::error;
-using weir::memory_options;
-using weir::redis_options;
+using namespace weir;
+using namespace weir::test;
 
 constexpr auto most = std::numeric_limits<std::size_t>::max();
 
@@ -54,8 +46,6 @@ std::string memory_fault(const std::function<void(memory_options&)>& change) {
   change(o);
   return weir::memory::fault_of(o);
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(options_check_suite)
 
@@ -121,9 +111,9 @@ BOOST_AUTO_TEST_CASE(a_store_with_numbers_out_of_range_is_not_made) {
   };
   redis_options redis;
   redis.ping_interval = 0ms;
-  BOOST_CHECK_EXCEPTION((void)weir::make_redis_store(io.get_executor(), redis),
+  BOOST_CHECK_EXCEPTION((void)make_redis_store(io.get_executor(), redis),
                         boost::system::system_error, fails_as_told);
-  BOOST_CHECK_EXCEPTION((void)weir::make_memory_store(io.get_executor(), {.shards = 0}),
+  BOOST_CHECK_EXCEPTION((void)make_memory_store(io.get_executor(), {.shards = 0}),
                         boost::system::system_error, fails_as_told);
   BOOST_TEST(io.poll() == 0u);  // nothing was started
 }
@@ -134,14 +124,14 @@ BOOST_AUTO_TEST_CASE(an_empty_executor_or_store_is_refused) {
     return e.code() == error::invalid_options;
   };
   for (const char* url : {"memory://", "redis://h", "redis-cluster://h", "memcached://h"}) {
-    BOOST_CHECK_EXCEPTION((void)weir::open_store({}, url), boost::system::system_error, is_refused);
+    BOOST_CHECK_EXCEPTION((void)open_store({}, url), boost::system::system_error, is_refused);
   }
   boost::asio::io_context io;
-  weir::store store = weir::make_memory_store(io.get_executor());
+  weir::store store = make_memory_store(io.get_executor());
   const weir::store moved = std::move(store);
-  const weir::policy policy = weir::gcra{.rate = weir::per_second(1)};
-  BOOST_CHECK_EXCEPTION(weir::limiter(store, "r", policy), boost::system::system_error, is_refused);
-  BOOST_CHECK_EXCEPTION(weir::concurrency_limiter(store, "r", {}), boost::system::system_error,
+  const weir::policy policy = gcra{.rate = per_second(1)};
+  BOOST_CHECK_EXCEPTION(limiter(store, "r", policy), boost::system::system_error, is_refused);
+  BOOST_CHECK_EXCEPTION(concurrency_limiter(store, "r", {}), boost::system::system_error,
                         is_refused);
 }
 
@@ -151,9 +141,9 @@ BOOST_AUTO_TEST_CASE(stores_are_made_in_an_expression_with_a_co_await) {
   namespace asio = boost::asio;
   asio::io_context io;
   const auto make_all = [&]() -> asio::awaitable<void> {
-    weir::make_memory_store(co_await asio::this_coro::executor).close();
-    weir::make_redis_store(co_await asio::this_coro::executor).close();
-    weir::make_memcached_store(co_await asio::this_coro::executor).close();
+    make_memory_store(co_await asio::this_coro::executor).close();
+    make_redis_store(co_await asio::this_coro::executor).close();
+    make_memcached_store(co_await asio::this_coro::executor).close();
   };
   auto done = asio::co_spawn(io, make_all, asio::use_future);
   io.run();
@@ -164,10 +154,10 @@ BOOST_AUTO_TEST_CASE(a_store_takes_the_executor_of_a_context) {
   boost::asio::io_context io;
   boost::asio::thread_pool pool(1);
   const boost::asio::any_io_executor own = io.get_executor();
-  BOOST_TEST((weir::open_store(io, "memory://").get_executor() == own));
-  BOOST_TEST((weir::make_memory_store(io, {.shards = 1}).get_executor() == own));
-  BOOST_TEST((weir::make_memory_store(pool).get_executor() == pool.get_executor()));
-  weir::store redis = weir::make_redis_store(io), memcached = weir::make_memcached_store(io);
+  BOOST_TEST((open_store(io, "memory://").get_executor() == own));
+  BOOST_TEST((make_memory_store(io, {.shards = 1}).get_executor() == own));
+  BOOST_TEST((make_memory_store(pool).get_executor() == pool.get_executor()));
+  weir::store redis = make_redis_store(io), memcached = make_memcached_store(io);
   BOOST_TEST((redis.get_executor() == own && memcached.get_executor() == own));
 }
 
@@ -177,7 +167,7 @@ BOOST_AUTO_TEST_CASE(a_username_without_a_password_is_refused) {
   BOOST_TEST(redis_fault([](auto& o) { o.username = "u", o.password = "p"; }) == "");
   BOOST_TEST(redis_fault([](auto& o) { o.password = "p"; }) == "");
   BOOST_TEST(redis_fault([](auto& o) {
-               o.username = "u", o.credentials = [] { return weir::redis_credentials{}; };
+               o.username = "u", o.credentials = [] { return redis_credentials{}; };
              }) == "");
   BOOST_TEST(redis_fault([](auto& o) {
                o.sentinel.addresses = {{"s", 26379}}, o.sentinel.username = "u";

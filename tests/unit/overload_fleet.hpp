@@ -1,17 +1,11 @@
 #pragma once
 
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <deque>
-#include <memory>
 #include <random>
-#include <string>
-#include <vector>
 
 #include "redis/pipeline.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
+#include "support/test.hpp"
 #include "window_reply.hpp"
 
 namespace weir::redis::test {

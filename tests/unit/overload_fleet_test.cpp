@@ -9,13 +9,9 @@ using namespace std::chrono_literals;
 using weir::redis::test::overload_fleet;
 using scene = overload_fleet::scene;
 
-namespace {
-
 void show(const char* when, const overload_fleet::tally& t) {
   BOOST_TEST_MESSAGE(when << ": executed " << t.executed << ", in time " << t.in_time);
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(overload_fleet_suite)
 

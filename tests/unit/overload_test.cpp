@@ -1,22 +1,17 @@
 // What callers get of a server that is asked for more than it can do: simulated time, no sockets.
-#include <boost/test/unit_test.hpp>
-#include <string>
-
 #include "pipeline_fixture.hpp"
 #include "slow_server.hpp"
 #include "support/sanitized.hpp"
 
 namespace overload_test {
 
-using namespace std::chrono_literals;
+using namespace weir;
+using namespace weir::test;
 using namespace weir::redis::test;
-using weir::error;
 using weir::detail::check_kind;
 using weir::detail::check_stage;
 using tally = slow_server_stage::tally;
 using moment = slow_server_stage::time;
-
-namespace {
 
 struct slowness {
   const char* name;
@@ -88,8 +83,6 @@ struct slow_fixture : connected_fixture {
   }
 };
 
-}  // namespace
-
 BOOST_AUTO_TEST_SUITE(overload_suite)
 
 // A server that got 1 % of its time executed 13,132 checks in 12 s, and the callers got none.
@@ -104,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_slow_server_works_for_callers_that_still_wait) {
       show(slow.name, 0, most);
       BOOST_TEST(most.in_time > 0.8 * slow.rate * 3);
       for (const double load : {1.0, 3.0, 10.0, slow.rate > 1000 ? 20.0 : 50.0}) {
-        if (weir::test::is_sanitized && load > 3) continue;
+        if (is_sanitized && load > 3) continue;
         for (const bool open : {true, false}) {
           BOOST_TEST_CONTEXT((open ? "open loop, " : "closed loop, ") << load) {
             slow_server_stage s({.max_pending = 1'000'000, .breaker_failures = 20},
@@ -146,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_busy_process_sees_that_its_server_is_slow) {
 // The load is half of what the healthy server can do, and 50 times what the slow one can.
 BOOST_AUTO_TEST_CASE(a_server_that_becomes_slow_and_fast_again) {
   for (const slowness& slow : hundredth) {
-    if (weir::test::is_sanitized && &slow - hundredth >= 2) break;
+    if (is_sanitized && &slow - hundredth >= 2) break;
     BOOST_TEST_CONTEXT(slow.name) {
       slow_server_stage s({.max_pending = 1'000'000, .breaker_failures = 20}, slow.round_trip);
       const tally before = open_loop(s, 50'000, s.now() + 1s);
@@ -258,7 +251,7 @@ BOOST_FIXTURE_TEST_CASE(a_check_whose_answer_would_come_too_late_is_never_sent, 
   BOOST_TEST((hasty.stage == check_stage::waiting));
   line.expire(now += 50ms);
   BOOST_TEST(done_with(hasty, error::timed_out));
-  BOOST_TEST((hasty.ec == weir::condition::not_counted));
+  BOOST_TEST((hasty.ec == condition::not_counted));
 }
 
 BOOST_FIXTURE_TEST_CASE(one_check_asks_when_nothing_is_under_way_however_slow_the_server_was,

@@ -1,16 +1,14 @@
 // When the pipeline leaves a store alone that does not answer, and when it must not.
 #include "redis/pipeline.hpp"
 
-#include <boost/test/unit_test.hpp>
-#include <string>
-
 #include "pipeline_fixture.hpp"
+#include "support/test.hpp"
 
 namespace pipeline_circuit_test {
 
-using namespace std::chrono_literals;
+using namespace weir;
+using namespace weir::test;
 using namespace weir::redis::test;
-using weir::error;
 using weir::detail::check_kind;
 using weir::detail::check_stage;
 using weir::detail::lease_act;
@@ -90,7 +88,7 @@ BOOST_AUTO_TEST_CASE(renewals_and_leaves_wait_although_the_circuit_is_open) {
 // waited for 500 ms, although it was known that the server was gone.
 BOOST_AUTO_TEST_CASE(calls_end_at_once_after_a_failed_attempt_to_connect) {
   fixture f({.timeout = 500ms});
-  const auto ends = [&](weir::test::fake_request kind) {
+  const auto ends = [&](fake_request kind) {
     const auto& c = f.submit("a", 7, kind);
     BOOST_TEST((!c.ec || c.ec == error::connection_refused));
     return c.stage == check_stage::done;
@@ -149,7 +147,7 @@ BOOST_AUTO_TEST_CASE(short_deadlines_find_a_silent_store_too) {
     fixture f({.timeout = 500ms, .breaker_failures = 3});
     if (connected) f.line.connected();
     const auto start = f.now;
-    weir::error_code last;
+    error_code last;
     while (last != error::circuit_open) {
       auto& c = f.submit("a", 1, check_kind::record, 20ms);
       f.write();

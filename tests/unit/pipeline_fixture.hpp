@@ -1,12 +1,7 @@
 #pragma once
 
-#include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <deque>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "redis/pipeline.hpp"
 #include "support/fake_check.hpp"

@@ -1,22 +1,15 @@
 // Turns on their way back: no line is too full for them, and they are sent however late they are.
-#include <boost/asio/system_executor.hpp>
-#include <boost/test/unit_test.hpp>
-#include <memory>
-#include <string>
-#include <utility>
-
 #include "check/give_back.hpp"
 #include "pipeline_fixture.hpp"
+#include "support/test.hpp"
 
 namespace pipeline_give_back_test {
 
-using namespace std::chrono_literals;
+using namespace weir;
+using namespace weir::test;
 using namespace weir::redis::test;
-using weir::error;
 using weir::detail::check_kind;
 using weir::detail::check_stage;
-
-namespace {
 
 /// A turn of subject "turn" on its way back, as the library makes it.
 class returned_reservation {
@@ -68,8 +61,6 @@ class asked_store final : public weir::detail::store_backend {
   weir::detail::check* last = nullptr;
   int asked = 0;
 };
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(pipeline_give_back_suite)
 
@@ -196,14 +187,13 @@ BOOST_AUTO_TEST_CASE(a_give_back_is_repeated_if_its_failure_may_pass) {
         std::pair(error::store_contention, true), std::pair(error::server_error, false)}) {
     const auto store = std::make_shared<asked_store>();
     const auto core = std::make_shared<weir::detail::limiter_spec>(
-        store, "r", weir::tiers(weir::fixed_window{.limit = 1, .window = 1h}),
-        weir::limiter_options{});
+        store, "r", tiers(fixed_window{.limit = 1, .window = 1h}), limiter_options{});
     fake_check reserved(core, "turn", 1, check_kind::acquire);
     reserved.answer.allowed = true;
     store->last = &weir::detail::make_give_back(taken_by(reserved));
     store->last->ec = e;
     store->last->finish(weir::detail::delivery::dispatch);
-    BOOST_TEST(store->asked == (may_pass ? 1 : 0), weir::error_code(e).message());
+    BOOST_TEST(store->asked == (may_pass ? 1 : 0), error_code(e).message());
     if (may_pass) store->last->finish(weir::detail::delivery::discard);
   }
 }

@@ -1,14 +1,12 @@
 // How the pipeline sends scripts that the server does not have.
-#include <boost/test/unit_test.hpp>
-#include <string>
-
 #include "pipeline_fixture.hpp"
+#include "support/test.hpp"
 
 namespace pipeline_scripts_test {
 
-using namespace std::chrono_literals;
+using namespace weir;
+using namespace weir::test;
 using namespace weir::redis::test;
-using weir::error;
 using weir::detail::check_kind;
 using weir::detail::check_stage;
 
@@ -69,10 +67,9 @@ BOOST_FIXTURE_TEST_CASE(the_first_call_of_a_script_that_the_server_has_not_carri
   submit("a");
   submit("a", 1, check_kind::reset);
   submit("b");
-  line.submit(
-      checks.emplace_back(make_core("g", weir::gcra{.rate = weir::per_second(1), .burst = 1}), "c",
-                          1, check_kind::record, 1s),
-      now);
+  line.submit(checks.emplace_back(make_core("g", gcra{.rate = per_second(1), .burst = 1}), "c", 1,
+                                  check_kind::record, 1s),
+              now);
   const std::string out = write();
   BOOST_TEST(count_of(out, eval) == 2u);
   BOOST_TEST(line.replies_due() == count_of(out, eval) + count_of(out, "EVALSHA") + 1);

@@ -2,18 +2,16 @@
 #include "redis/pipeline.hpp"
 
 #include <boost/asio/error.hpp>
-#include <boost/test/unit_test.hpp>
 #include <random>
-#include <string>
-#include <vector>
 
 #include "pipeline_fixture.hpp"
+#include "support/test.hpp"
 
 namespace pipeline_test {
 
-using namespace std::chrono_literals;
+using namespace weir;
+using namespace weir::test;
 using namespace weir::redis::test;
-using weir::error;
 using weir::detail::cancel_scope;
 using weir::detail::check_kind;
 using weir::detail::check_stage;
@@ -50,32 +48,6 @@ BOOST_FIXTURE_TEST_CASE(checks_made_during_a_write_leave_together_in_the_next, c
   BOOST_TEST(count_of(out, "EVALSHA") == 1u);
   BOOST_TEST(count_of(out, "weir:{r:b}:f") == 1u);
   BOOST_TEST(count_of(out, "weir:{r:c}:f") == 1u);
-}
-
-BOOST_FIXTURE_TEST_CASE(equal_checks_travel_with_a_count_and_are_answered_in_order,
-                        connected_fixture) {
-  for (int i = 0; i < 5; ++i) submit("hot");
-  const std::string out = write();
-  BOOST_TEST(count_of(out, "weir:{r:hot}:f") == 1u);
-  BOOST_TEST(answer(1));
-  for (int i = 0; i < 5; ++i) {
-    BOOST_TEST(done_with(checks[i], {}));
-    BOOST_TEST(checks[i].answer.allowed == (i < 2));
-    BOOST_TEST(checks[i].answer.used == std::min(2 + i, 3));
-  }
-}
-
-BOOST_FIXTURE_TEST_CASE(a_cancelled_check_keeps_its_place_among_its_equals, connected_fixture) {
-  for (int i = 0; i < 3; ++i) submit("hot");
-  write();
-  line.cancel(checks[0], cancel_scope::any);
-  line.take_done();
-  BOOST_TEST(done_with(checks[0], boost::asio::error::operation_aborted));
-  BOOST_TEST(answer(1));
-  // The server counted three from one: the second of them filled the window.
-  BOOST_TEST(checks[1].answer.allowed);
-  BOOST_TEST(checks[1].answer.used == 3);
-  BOOST_TEST(!checks[2].answer.allowed);
 }
 
 BOOST_FIXTURE_TEST_CASE(a_cancelled_call_keeps_its_replys_place, connected_fixture) {
@@ -121,27 +93,6 @@ BOOST_FIXTURE_TEST_CASE(cancelling_twice_or_too_late_does_nothing, connected_fix
   BOOST_TEST(line.pending() == 0u);
 }
 
-BOOST_FIXTURE_TEST_CASE(costs_of_one_key_are_never_reordered, connected_fixture) {
-  submit("k", 1);
-  submit("k", 2);
-  submit("k", 1);
-  const std::string out = write();
-  BOOST_TEST(count_of(out, "EVALSHA") == 3u);
-  BOOST_TEST(answer(0));
-  BOOST_TEST(answer(1));
-  BOOST_TEST(answer(3));
-  BOOST_TEST(checks[0].answer.used == 1);
-  BOOST_TEST(checks[1].answer.used == 3);
-  BOOST_TEST(!checks[2].answer.allowed);
-}
-
-BOOST_FIXTURE_TEST_CASE(keys_of_one_limiter_share_a_call_up_to_the_bound, fixture) {
-  line.connected();
-  for (int i = 0; i < 130; ++i) submit("s" + std::to_string(i));
-  // The server has not said that the keys are in use.
-  BOOST_TEST(count_of(write(), "EVALSHA") == 5u);
-}
-
 BOOST_FIXTURE_TEST_CASE(a_fetch_is_a_check_with_count_zero_and_changes_nothing, connected_fixture) {
   auto& fetch = submit("k", 1, check_kind::fetch);
   auto& again = submit("k", 1, check_kind::fetch);
@@ -176,7 +127,7 @@ BOOST_FIXTURE_TEST_CASE(the_deadline_of_a_waiting_check_says_that_nothing_was_se
   BOOST_TEST((c.stage == check_stage::waiting));
   line.expire(now + 10ms);
   BOOST_TEST(done_with(c, error::timed_out));
-  BOOST_TEST((c.ec == weir::condition::not_counted));
+  BOOST_TEST((c.ec == condition::not_counted));
 }
 
 BOOST_FIXTURE_TEST_CASE(the_deadline_of_a_sent_check_says_that_it_may_have_counted,
@@ -186,7 +137,7 @@ BOOST_FIXTURE_TEST_CASE(the_deadline_of_a_sent_check_says_that_it_may_have_count
   write();
   line.expire(now + 10ms);
   BOOST_TEST(done_with(c, error::no_reply));
-  BOOST_TEST((c.ec == weir::condition::may_have_counted));
+  BOOST_TEST((c.ec == condition::may_have_counted));
   line.take_done();
   BOOST_TEST(feed(window_reply({{}, {4'000'000, 1}})));
   BOOST_TEST(other.answer.used == 2);
@@ -273,7 +224,7 @@ BOOST_AUTO_TEST_CASE(coalesced_equals_one_by_one) {
       if (state.count == 0) state.start = 0;
       const auto before = state;
       const int n = 1 + static_cast<int>(random() % 8);
-      std::vector<weir::decision> expected;
+      std::vector<decision> expected;
       for (int i = 0; i < n; ++i) {
         f.submit("k");
         expected.push_back(kernel.record(state, 5'000'000, 1));

@@ -1,22 +1,18 @@
 // Renewals and leaves of leases: before ordinary calls, behind their own enters.
-#include <boost/test/unit_test.hpp>
-#include <string>
-
 #include "limiter/limiter_impl.hpp"
 #include "pipeline_fixture.hpp"
+#include "support/test.hpp"
 #include "weir/concurrency_limiter.hpp"
 
 namespace pipeline_urgent_test {
 
-using namespace std::chrono_literals;
+using namespace weir;
+using namespace weir::test;
 using namespace weir::redis::test;
-using weir::error;
 using weir::detail::cancel_scope;
 using weir::detail::check_kind;
 using weir::detail::check_stage;
 using weir::detail::lease_act;
-
-namespace {
 
 struct gate_fixture : fixture {
   explicit gate_fixture(weir::redis::pipeline::options o = {},
@@ -25,8 +21,8 @@ struct gate_fixture : fixture {
     line.connected();
   }
 
-  core_ptr gate = std::make_shared<weir::detail::limiter_impl>(
-      std::make_shared<weir::test::null_store>(), "gate", weir::concurrency_options{});
+  core_ptr gate = std::make_shared<weir::detail::limiter_impl>(std::make_shared<null_store>(),
+                                                               "gate", concurrency_options{});
 
   fake_check& of_lease(std::int64_t lease, lease_act kind) {
     fake_check& c = checks.emplace_back(gate, "s", lease, kind, 100ms);
@@ -34,12 +30,8 @@ struct gate_fixture : fixture {
     return c;
   }
   /// A reply to a call of the gate: one is in, and the asker too.
-  bool answer_gate() {
-    return feed("$38\r\n!5 0 f" + weir::test::doubles({1, 0, 6e6, 6e6}) + "\r\n");
-  }
+  bool answer_gate() { return feed("$38\r\n!5 0 f" + doubles({1, 0, 6e6, 6e6}) + "\r\n"); }
 };
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(pipeline_urgent_suite)
 

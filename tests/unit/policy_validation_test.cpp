@@ -1,22 +1,15 @@
 // Which policies are refused when they are compiled, with the bound in the message; and that the
 // largest ones work.
-
 #include <boost/system/system_error.hpp>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <limits>
-#include <span>
-#include <vector>
 
 #include "model/kernel_subject.hpp"
+#include "support/test.hpp"
 #include "support/text.hpp"
 
 namespace policy_validation_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
-using std::chrono::microseconds;
+using namespace weir::test;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
 constexpr std::int64_t lowest = std::numeric_limits<std::int64_t>::min();
@@ -46,8 +39,6 @@ void accepted(const policy& p) {
 
 constexpr std::string_view units_bound = "between 1 and 4503599627370495";
 constexpr std::string_view window_bound = "between 1 and 1125899906842624";
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(policy_validation_suite)
 
@@ -102,6 +93,7 @@ BOOST_AUTO_TEST_CASE(offsets_and_resolutions_stay_within_the_window) {
   refused(fixed_window{1, 1s, anchor::epoch, -1us}, {"offset", "got -1"});
   refused(fixed_window{1, 1s, anchor::first_request, 1us}, {"offset needs anchor::epoch"});
   accepted(fixed_window{1, 1s, anchor::epoch, 999'999us});
+  refused(fixed_window{1, 1s, static_cast<anchor>(2)}, {"anchor must be between 0 and 1, got 2"});
   refused(sliding_log{1, 1s, 1s + 1us}, {"resolution", "between 0 and 1000000"});
   refused(sliding_log{1, 1s, -1us}, {"resolution", "got -1"});
   accepted(sliding_log{1, 1s, 1s});

@@ -1,15 +1,11 @@
 // What tests draw their cases from.
 #include "support/random_source.hpp"
 
-#include <boost/test/unit_test.hpp>
-#include <limits>
-#include <set>
+#include "support/test.hpp"
 
 namespace random_source_test {
 
 using weir::test::random_source;
-
-namespace {
 
 constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
 
@@ -23,8 +19,6 @@ int digits_of(std::int64_t n) {
   for (; n != 0; n /= 2) ++digits;
   return digits;
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(random_source_suite)
 

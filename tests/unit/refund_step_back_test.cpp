@@ -1,17 +1,13 @@
 // A refund, and then a clock that steps back by less than the window. The refunded request may have
 // driven out what the clock now finds again: docs/settling.md says how much passes.
-
-#include <boost/test/unit_test.hpp>
-#include <string>
-
 #include "policy/tier_set.hpp"
+#include "support/test.hpp"
 #include "support/text.hpp"
 
 namespace refund_step_back_test {
-namespace {
 
 using namespace weir;
-using namespace std::chrono_literals;
+using namespace weir::test;
 using policies::any_state;
 using policies::instant;
 
@@ -39,8 +35,6 @@ struct subject {
 const policy one_an_hour[] = {fixed_window{.limit = 1, .window = 1h, .anchor = anchor::epoch},
                               fixed_window{.limit = 1, .window = 1h},
                               sliding_log{.limit = 1, .window = 1h}};
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(refund_step_back_suite)
 

@@ -1,20 +1,12 @@
 // What a script for checks replies, in each of its two forms, and replies that are none.
-
-#include <array>
-#include <bit>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
 #include <cmath>
-#include <initializer_list>
-#include <string>
-#include <vector>
 
 #include "policy/kernel.hpp"
 #include "redis/script/reply.hpp"
 #include "support/doubles.hpp"
+#include "support/test.hpp"
 
 namespace reply_test {
-namespace {
 
 using namespace weir;
 using numbers = std::vector<std::int64_t>;
@@ -33,8 +25,6 @@ numbers found_by(const policies::kernel& kernel, const std::string& text, std::s
   return found_by(std::vector<redis::call_tier>{{kernel, 1}}, text, keys);
 }
 numbers found(const std::string& text, std::size_t keys) { return found_by(bucket, text, keys); }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(reply_suite)
 

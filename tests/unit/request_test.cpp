@@ -1,20 +1,12 @@
 // What the requests come down to at the kernels, and that none has room for another's fields.
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <cstdint>
-#include <utility>
-#include <vector>
-
 #include "support/fake_check.hpp"
+#include "support/test.hpp"
 
 namespace request_test {
-namespace {
 
-using namespace std::chrono_literals;
+using namespace weir;
+using namespace weir::test;
 using namespace weir::detail;
-using weir::test::core_ptr;
-using weir::test::fake_check;
-using weir::test::make_core;
 
 using numbers = std::vector<std::int64_t>;
 
@@ -27,8 +19,8 @@ numbers numbers_of(const check& c) {
   return out;
 }
 
-const weir::policy ten = weir::fixed_window{.limit = 10, .window = 1s};
-const weir::policy hundred = weir::fixed_window{.limit = 100, .window = 60s};
+const policy ten = fixed_window{.limit = 10, .window = 1s};
+const policy hundred = fixed_window{.limit = 100, .window = 60s};
 
 std::vector<term> further(const core_ptr& limiter, std::int64_t cost) {
   std::vector<term> terms;
@@ -36,14 +28,12 @@ std::vector<term> further(const core_ptr& limiter, std::int64_t cost) {
   return terms;
 }
 
-}  // namespace
-
 BOOST_AUTO_TEST_SUITE(request_suite)
 
 BOOST_AUTO_TEST_CASE(each_kind_has_its_own_number) {
   using enum check_kind;
   const core_ptr core = make_core("r", ten);
-  for (const weir::test::fake_request kind : std::vector<weir::test::fake_request>{
+  for (const fake_request kind : std::vector<fake_request>{
            record, fetch, acquire, settle, settle_cause::give_back, settle_cause::vendor, cool_down,
            lease_act::enter, lease_act::renew, lease_act::leave}) {
     BOOST_TEST_CONTEXT("kind " << static_cast<int>(kind.kind)) {
@@ -54,22 +44,22 @@ BOOST_AUTO_TEST_CASE(each_kind_has_its_own_number) {
 }
 
 BOOST_AUTO_TEST_CASE(a_joint_check_has_a_number_for_each_limiter) {
-  const core_ptr two = make_core("two", weir::tiers(ten, hundred)), one = make_core("one", ten);
+  const core_ptr two = make_core("two", tiers(ten, hundred)), one = make_core("one", ten);
   const fake_check joint(two, "a", 3, check_kind::acquire, 0us, further(one, 4));
   BOOST_TEST(numbers_of(joint) == (numbers{3, 3, 4}), boost::test_tools::per_element());
   BOOST_TEST(fake_check(one, "a").check().further().empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_vendors_remainder_concerns_the_tiers_with_its_limit) {
-  const core_ptr core = make_core("r", weir::tiers(ten, hundred));
+  const core_ptr core = make_core("r", tiers(ten, hundred));
   fake_check c(core, "a", 3, settle_cause::vendor);
   BOOST_TEST(numbers_of(c) == (numbers{3, 3}), boost::test_tools::per_element());
   as<settle_request>(c).vendor_limit = 100;
-  BOOST_TEST(numbers_of(c) == (numbers{weir::max_units, 3}), boost::test_tools::per_element());
+  BOOST_TEST(numbers_of(c) == (numbers{max_units, 3}), boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(a_cool_down_touches_its_own_tier_only) {
-  const core_ptr core = make_core("r", weir::tiers(ten, hundred), {.cool_downs = true});
+  const core_ptr core = make_core("r", tiers(ten, hundred), {.cool_downs = true});
   BOOST_TEST(numbers_of(fake_check(core, "a", 7, check_kind::cool_down)) == numbers{7},
              boost::test_tools::per_element());
   BOOST_TEST(numbers_of(fake_check(core, "a")).size() == 3u);

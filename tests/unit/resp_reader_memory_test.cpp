@@ -1,12 +1,5 @@
 // What reading costs: memory that follows the bytes received and is given back, and work that is
 // linear.
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <cstring>
-#include <string>
-#include <string_view>
-
-#include "redis/resp/resp_reader.hpp"
 #include "resp_transcript.hpp"
 
 namespace resp_reader_memory_test {

@@ -2,13 +2,6 @@
 // cut.
 #include "redis/resp/resp_reader.hpp"
 
-#include <array>
-#include <boost/test/unit_test.hpp>
-#include <cstring>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "redis/resp/resp_writer.hpp"
 #include "resp_transcript.hpp"
 #include "support/random_source.hpp"
@@ -36,25 +29,6 @@ BOOST_AUTO_TEST_CASE(no_proper_prefix_is_a_reply) {
     for (std::size_t n = 0; n != s.stream.size(); ++n) {
       const transcript seen = read_all(s.stream.substr(0, n));
       BOOST_TEST((seen == transcript{}), n << " bytes of " << s.stream << " gave " << seen);
-    }
-  }
-}
-
-BOOST_AUTO_TEST_CASE(a_stream_split_anywhere_gives_the_same_replies) {
-  std::vector<std::string> streams{pipelined().stream};
-  for (const sample& s : samples()) streams.push_back(s.stream + ":1\r\n" + s.stream);
-  for (const std::string& s : broken_streams()) streams.push_back("+first\r\n" + s);
-  for (const std::string& stream : streams) {
-    const std::string_view all = stream;
-    const transcript whole = read_all(all);
-    BOOST_REQUIRE(!whole.replies.empty());
-    BOOST_TEST(read_bytewise(all) == whole, "byte by byte: " << stream);
-    for (std::size_t cut = 0; cut <= all.size(); ++cut) {
-      transcript seen;
-      reply_reader reader;
-      feed(reader, all.substr(0, cut), seen);
-      if (!seen.failed) feed(reader, all.substr(cut), seen);
-      BOOST_TEST(seen == whole, "cut at " << cut << ": " << stream);
     }
   }
 }

@@ -1,14 +1,10 @@
 #pragma once
 
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
 #include <cstring>
 #include <ostream>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "redis/resp/resp_reader.hpp"
+#include "support/test.hpp"
 
 /// What a reader makes of a stream, as text, and streams to try it on.
 namespace weir::redis::test {

@@ -1,10 +1,6 @@
 #include "redis/resp/resp_writer.hpp"
 
-#include <boost/test/unit_test.hpp>
-#include <cstdint>
-#include <limits>
-#include <string>
-#include <string_view>
+#include "support/test.hpp"
 
 namespace resp_writer_test {
 

@@ -1,15 +1,11 @@
 #pragma once
 
 // Lets one allocation fail. Replaces operator new: for one file of a program of its own.
-#include <algorithm>
 #include <boost/asio/io_context.hpp>
-#include <boost/test/unit_test.hpp>
 #include <cstdlib>
-#include <deque>
-#include <functional>
 #include <new>
-#include <utility>
 
+#include "support/test.hpp"
 #include "weir/weir.hpp"
 
 namespace {

@@ -1,17 +1,12 @@
 // The table of the memory store against a std::map, over random traces.
 #include "memory/segmented_table.hpp"
 
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <map>
-#include <string>
-
 #include "memory/subject.hpp"
 #include "support/random_source.hpp"
 #include "support/sanitized.hpp"
+#include "support/test.hpp"
 
 namespace segmented_table_test {
-namespace {
 
 namespace memory = weir::memory;
 
@@ -27,8 +22,6 @@ struct entry {
   bool is_free() const { return key == 0; }
   bool is_over(std::int64_t now) const { return until <= now; }
 };
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(segmented_table_suite)
 

@@ -2,17 +2,15 @@
 // this answer. A random player then makes every step fail.
 #include "redis/topology/sentinel_core.hpp"
 
-#include <boost/test/unit_test.hpp>
-#include <string>
-
 #include "sentinel_driver.hpp"
 #include "support/random_source.hpp"
+#include "support/test.hpp"
 
 namespace sentinel_core_test {
 
-using namespace std::chrono_literals;
+using namespace weir;
+using namespace weir::test;
 using namespace weir::redis::test;
-using weir::error;
 using driver = sentinel_driver;
 using state = driver::state;
 using moment = driver::moment;
@@ -235,7 +233,7 @@ BOOST_AUTO_TEST_CASE(two_sentinels_that_name_another_master_once_each_move_nobod
 
 // A Sentinel may be late for longer than a short ping_interval.
 BOOST_AUTO_TEST_CASE(a_master_is_left_when_another_was_named_for_a_second) {
-  weir::redis_options o = three_sentinels();
+  redis_options o = three_sentinels();
   o.ping_interval = 10ms;
   driver d(o);
   d.watch();
@@ -260,9 +258,9 @@ BOOST_AUTO_TEST_CASE(a_reply_that_is_not_due_ends_the_connection) {
 
 // Every question is answered or the core goes on trying, whatever fails; and it stops when told.
 BOOST_AUTO_TEST_CASE(nothing_hangs_whatever_fails) {
-  const std::uint64_t seed = weir::test::run_seed();
+  const std::uint64_t seed = run_seed();
   BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed) {
-    weir::test::random_source random(seed);
+    random_source random(seed);
     const auto below = [&](std::int64_t n) { return random.between(0, n - 1); };
     for (int run = 0; run < 300; ++run) {
       driver d;

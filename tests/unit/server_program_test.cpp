@@ -1,11 +1,10 @@
 #include "support/server_program.hpp"
 
-#include <boost/test/unit_test.hpp>
 #include <cstdlib>
-#include <stdexcept>
+
+#include "support/test.hpp"
 
 namespace server_program_test {
-namespace {
 
 constexpr char variable[] = "WEIR_TEST_SERVER_PROGRAM";
 
@@ -16,8 +15,6 @@ struct fixture {
     return weir::test::server_program(variable, {"no-such-server", "sh"});
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(server_program_suite, fixture)
 

@@ -1,7 +1,7 @@
 // What a process remembers of the decisions that it settled.
 #include "limiter/settled_ids.hpp"
 
-#include <boost/test/unit_test.hpp>
+#include "support/test.hpp"
 
 namespace settled_ids_test {
 

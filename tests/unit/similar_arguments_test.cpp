@@ -1,19 +1,13 @@
 #include "redis/script/similar_arguments.hpp"
 
-#include <boost/test/unit_test.hpp>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "redis/resp/resp_writer.hpp"
 #include "support/sanitized.hpp"
+#include "support/test.hpp"
 
 namespace similar_arguments_test {
 
 using weir::redis::command_writer;
 using weir::redis::similar_arguments;
-
-namespace {
 
 /// What the plain writer makes of the same arguments.
 std::string plainly(std::string out, std::string_view head, std::string_view tail,
@@ -22,8 +16,6 @@ std::string plainly(std::string out, std::string_view head, std::string_view tai
   for (const std::string& m : middles) writer.arg(std::string(head) + m + std::string(tail));
   return out;
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(similar_arguments_suite)
 

@@ -1,17 +1,8 @@
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <boost/test/unit_test.hpp>
-#include <deque>
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "redis/topology/cluster_core.hpp"
 #include "support/random_source.hpp"
+#include "support/test.hpp"
 #include "unit/simulated_node.hpp"
 
 namespace weir::redis::test {

@@ -1,22 +1,9 @@
 #pragma once
 
-#include <algorithm>
-#include <array>
-#include <boost/test/unit_test.hpp>
-#include <cstdint>
-#include <deque>
-#include <map>
-#include <set>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
-#include "redis/script/scripts.hpp"
 #include "redis/slot.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
-#include "support/script_names.hpp"
+#include "support/test.hpp"
 #include "window_reply.hpp"
 
 namespace weir::redis::test {

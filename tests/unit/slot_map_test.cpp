@@ -1,18 +1,12 @@
 // What a node of a Redis Cluster says of its slots, and of keys that are elsewhere.
 #include "redis/slot_map.hpp"
 
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <memory>
-#include <string>
-#include <string_view>
-
 #include "redis/resp/resp_reader.hpp"
+#include "support/test.hpp"
 
 namespace slot_map_test {
-namespace {
 
-using weir::redis_address;
+using namespace weir;
 using weir::redis::read_redirection;
 using weir::redis::read_slot_map;
 using weir::redis::redirection;
@@ -25,7 +19,7 @@ std::unique_ptr<slot_map> read(std::string_view bytes) {
   const auto room = reader.prepare(bytes.size());
   std::copy(bytes.begin(), bytes.end(), room.begin());
   reader.commit(bytes.size());
-  weir::error_code ec;
+  error_code ec;
   const auto* reply = reader.next(ec);
   BOOST_TEST_REQUIRE(reply != nullptr, "the test's reply is malformed: " << bytes);
   return read_slot_map(*reply, "asked.example");
@@ -44,8 +38,6 @@ std::string node(const std::string& host, int port) {
 std::string range(std::int64_t first, std::int64_t last, const std::string& master) {
   return array(3) + number(first) + number(last) + master;
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(slot_map_suite)
 

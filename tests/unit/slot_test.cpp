@@ -1,18 +1,15 @@
 // The slots of a Redis Cluster, and which node has them.
 #include "redis/slot.hpp"
 
-#include <boost/test/unit_test.hpp>
-#include <string>
-
 #include "support/fake_check.hpp"
+#include "support/test.hpp"
 
 namespace slot_test {
 
-using namespace std::chrono_literals;
+using namespace weir;
+using namespace weir::test;
 using weir::redis::slot_of;
 using weir::redis::slot_of_tag;
-using weir::test::fake_check;
-using weir::test::make_core;
 
 BOOST_AUTO_TEST_SUITE(slot_suite)
 
@@ -27,7 +24,7 @@ BOOST_AUTO_TEST_CASE(known_slots) {
 
 BOOST_AUTO_TEST_CASE(all_keys_of_a_check_have_the_slot_of_its_hash_tag) {
   std::string scratch;
-  const weir::fixed_window three{.limit = 3, .window = 10s};
+  const fixed_window three{.limit = 3, .window = 10s};
   const auto single = make_core("r", three);
   BOOST_TEST(slot_of(fake_check(single, "a"), scratch) == slot_of_tag("r:a"));
   BOOST_TEST(slot_of(fake_check(single, "{b}"), scratch) == slot_of_tag("r:%7Bb%7D"));

@@ -1,17 +1,10 @@
 #pragma once
 
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <deque>
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "base/lateness.hpp"
 #include "redis/pipeline.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
+#include "support/test.hpp"
 #include "window_reply.hpp"
 
 namespace weir::redis::test {

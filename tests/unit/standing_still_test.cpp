@@ -1,15 +1,13 @@
 // A process that stood still, or a handler that held its thread, for longer than a call may take:
 // the replies that have come meanwhile are read before calls expire.
-#include <boost/test/unit_test.hpp>
-#include <string>
-
 #include "memcached_client.hpp"
 #include "session_driver.hpp"
+#include "support/test.hpp"
 
 namespace standing_still_test {
 
-using namespace std::chrono_literals;
-using weir::error;
+using namespace weir;
+using namespace weir::test;
 
 BOOST_AUTO_TEST_SUITE(standing_still_suite)
 
@@ -18,7 +16,6 @@ BOOST_AUTO_TEST_SUITE(standing_still_suite)
 namespace {
 using weir::redis::test::driver;
 using weir::redis::test::one_admitted;
-using weir::test::done_with;
 
 struct redis_fixture : driver {
   redis_fixture() {
@@ -33,7 +30,7 @@ struct redis_fixture : driver {
     core.submit(c, now);
     return c;
   }
-  bool is_served(weir::test::fake_check& c) {
+  bool is_served(fake_check& c) {
     write_succeeds();
     received(one_admitted);
     return done_with(c, {});
@@ -114,7 +111,7 @@ BOOST_FIXTURE_TEST_CASE(what_was_answered_meanwhile_does_not_look_slow, redis_fi
 
 // Each call that ended for it was held against the server.
 BOOST_AUTO_TEST_CASE(a_standstill_opens_no_circuit) {
-  weir::redis_options o;
+  redis_options o;
   o.breaker_failures = 1;
   driver d(o);
   d.become_ready();
@@ -173,7 +170,7 @@ BOOST_AUTO_TEST_CASE(a_closing_store_reads_before_it_gives_up) {
 
 // The look at the silence had been put off before, and no reply had come since.
 BOOST_AUTO_TEST_CASE(the_end_of_a_closing_store_has_a_put_off_of_its_own) {
-  weir::redis_options o;
+  redis_options o;
   o.ping_interval = 1s;
   o.silence_timeout = 1h;
   driver d(o);
@@ -203,7 +200,7 @@ using weir::memcached::test::client;
 
 struct memcached_fixture : weir::memcached::test::core_fixture {
   client one{server, options};
-  weir::test::fake_check& c = checks.add(limit_3, "a", check_kind::record, 1, 100ms);
+  fake_check& c = checks.add(limit_3, "a", check_kind::record, 1, 100ms);
 
   memcached_fixture() { one.settle(); }
   void wake() {

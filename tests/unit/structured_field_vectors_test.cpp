@@ -1,23 +1,18 @@
 // The parsing cases of github.com/httpwg/structured-field-tests, all of them, as they stand in
 // tests/vectors. Their README.md describes the format.
-#include <algorithm>
 #include <boost/json/src.hpp>
-#include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <string>
-#include <vector>
 
 #include "feedback/structured_field.hpp"
+#include "support/test.hpp"
 
 namespace structured_field_vectors_test {
 
 using namespace weir::feedback;
 namespace json = boost::json;
 using kind = bare_item::kind;
-
-namespace {
 
 json::string base32_of(std::string_view base64) {
   constexpr std::string_view
@@ -177,8 +172,6 @@ void judge(const json::object& record, const std::vector<std::string>& lines) {
   BOOST_TEST(false, json::serialize(out.value)
                         << " is not " << json::serialize(record.at("expected")));
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(structured_field_vectors_suite)
 

@@ -1,34 +1,23 @@
 // limiter_options::subject_buckets: the keys, and which checks travel in one call.
-#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/system/system_error.hpp>
-#include <boost/test/unit_test.hpp>
-#include <deque>
-#include <set>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "redis/script/call_writer.hpp"
 #include "redis/script/coalescer.hpp"
 #include "redis/slot.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
+#include "support/test.hpp"
 #include "weir/concurrency_limiter.hpp"
 #include "weir/limiter.hpp"
 #include "weir/memory_store.hpp"
 
 namespace subject_buckets_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::error;
-using weir::limiter_options;
-using weir::test::core_ptr;
-using weir::test::fake_check;
-using weir::test::make_core;
+using namespace weir;
+using namespace weir::test;
 
-const weir::fixed_window three{.limit = 3, .window = 10s};
+const fixed_window three{.limit = 3, .window = 10s};
 
 std::string key_of(const core_ptr& core, std::string_view subject, std::size_t tier = 0) {
   std::string key;
@@ -50,7 +39,7 @@ std::vector<std::vector<std::string>> keys_of_calls(std::deque<fake_check>& chec
   for (const auto& call : packer.pack(line)) {
     std::string out;
     writer.write(out, call);
-    weir::test::command_reader reader;
+    command_reader reader;
     reader.feed(out);
     const auto words = reader.next().value();
     all.emplace_back(words.begin() + 3, words.begin() + 3 + std::stol(words[2]));
@@ -58,8 +47,6 @@ std::vector<std::vector<std::string>> keys_of_calls(std::deque<fake_check>& chec
   line.clear();
   return all;
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(subject_buckets_suite)
 
@@ -99,7 +86,7 @@ BOOST_AUTO_TEST_CASE(the_hash_tag_is_the_bucket_and_the_subject_follows) {
 }
 
 BOOST_AUTO_TEST_CASE(all_keys_of_a_subject_have_one_hash_tag) {
-  const auto core = make_core("r", weir::tiers(three, weir::gcra{weir::per_second(1)}),
+  const auto core = make_core("r", tiers(three, gcra{per_second(1)}),
                               {.subject_buckets = 64, .cool_downs = true});
   const std::vector<std::string> names = {"f", "m1", "h"};
   for (std::size_t tier = 0; tier < names.size(); ++tier) {
@@ -169,33 +156,32 @@ BOOST_AUTO_TEST_CASE(checks_of_one_bucket_share_a_call_in_a_cluster) {
 
 BOOST_AUTO_TEST_CASE(a_number_out_of_range_and_a_group_are_refused) {
   boost::asio::io_context io;
-  const auto store = weir::make_memory_store(io.get_executor());
+  const auto store = make_memory_store(io.get_executor());
   const auto refused = [&](const limiter_options& options, std::string_view text) {
     const auto says_so = [&](const boost::system::system_error& e) {
       return e.code() == error::invalid_policy &&
              std::string_view(e.what()).find(text) != std::string_view::npos;
     };
-    BOOST_CHECK_EXCEPTION(weir::limiter(store, "r", three, options), boost::system::system_error,
+    BOOST_CHECK_EXCEPTION(limiter(store, "r", three, options), boost::system::system_error,
                           says_so);
     BOOST_CHECK_EXCEPTION(
-        weir::concurrency_limiter(
-            store, "r", {.group = options.group, .subject_buckets = options.subject_buckets}),
+        concurrency_limiter(store, "r",
+                            {.group = options.group, .subject_buckets = options.subject_buckets}),
         boost::system::system_error, says_so);
   };
   refused({.subject_buckets = 16'385}, "subject_buckets: at most 16384");
   refused({.subject_buckets = static_cast<std::size_t>(-1)}, "subject_buckets: at most 16384");
   refused({.group = "g", .subject_buckets = 1}, "subject_buckets: must be 0 with a group");
-  weir::limiter(store, "r", three, {.subject_buckets = 16'384});
-  weir::limiter(store, "r", three, {.group = "g", .subject_buckets = 0});
+  limiter(store, "r", three, {.subject_buckets = 16'384});
+  limiter(store, "r", three, {.group = "g", .subject_buckets = 0});
 }
 
 // A memory store divides its bound among its shards, by the hash tag: with few tags, most of it
 // could not be used.
 BOOST_AUTO_TEST_CASE(a_memory_store_has_no_buckets) {
   boost::asio::io_context io;
-  const auto store = weir::make_memory_store(io.get_executor());
-  const weir::detail::limiter_spec spec(store.backend(), "r", weir::tiers(three),
-                                        {.subject_buckets = 2});
+  const auto store = make_memory_store(io.get_executor());
+  const weir::detail::limiter_spec spec(store.backend(), "r", tiers(three), {.subject_buckets = 2});
   std::string key;
   spec.append_key(key, "a");
   BOOST_TEST(key == ":{r:a}:f");

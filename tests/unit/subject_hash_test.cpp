@@ -1,10 +1,7 @@
 #include "base/hash.hpp"
 
-#include <boost/test/unit_test.hpp>
-#include <set>
-#include <string>
-
 #include "support/fake_check.hpp"
+#include "support/test.hpp"
 
 namespace subject_hash_test {
 

@@ -1,12 +1,9 @@
 // What the memory store keeps of a state: every kind comes back as it was put, most in two words.
 #include "memory/subject_state.hpp"
 
-#include <boost/test/unit_test.hpp>
-#include <utility>
-#include <vector>
+#include "support/test.hpp"
 
 namespace subject_state_test {
-namespace {
 
 using weir::memory::subject_state;
 namespace policies = weir::policies;
@@ -91,8 +88,6 @@ void all_come_back(const std::vector<sample<State>>& samples) {
     }
   }
 }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(subject_state_suite)
 

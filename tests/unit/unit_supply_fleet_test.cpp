@@ -1,22 +1,15 @@
 // Processes with local units at one store, whose takes are on their way for a while: what passes in
 // all, and how many checks ask the store.
-#include <algorithm>
-#include <boost/test/unit_test.hpp>
-#include <optional>
-#include <vector>
-
 #include "limiter/unit_supply.hpp"
 #include "policy/kernel.hpp"
 #include "policy/tier_set.hpp"
 #include "support/random_source.hpp"
+#include "support/test.hpp"
 
 namespace unit_supply_fleet_test {
-namespace {
 
-using namespace std::chrono_literals;
-using std::chrono::microseconds;
-using weir::decision;
-using weir::source;
+using namespace weir;
+using namespace weir::test;
 using weir::detail::supply_rules;
 using weir::detail::unit_supply;
 
@@ -62,9 +55,9 @@ struct tally {
   std::int64_t checks = 0, calls = 0, allowed = 0;
 };
 template <class Passed>
-tally run_fleet(weir::test::random_source& random, const weir::policy& policy, std::int64_t most,
+tally run_fleet(random_source& random, const weir::policy& policy, std::int64_t most,
                 std::size_t count, microseconds longest_step, int steps, Passed&& passed) {
-  const supply_rules rules = supply_rules::of(weir::tiers{policy}, most);
+  const supply_rules rules = supply_rules::of(tiers{policy}, most);
   simulated_store store{weir::policies::compile(policy)};
   const auto first = store.clock;
   std::vector<process> all;
@@ -120,17 +113,15 @@ tally run_fleet(weir::test::random_source& random, const weir::policy& policy, s
   return sum;
 }
 
-}  // namespace
-
 BOOST_AUTO_TEST_SUITE(unit_supply_fleet_suite)
 
 // In no window more passes than the limit, whatever the processes hold, lose and give back.
 BOOST_AUTO_TEST_CASE(a_fleet_passes_no_more_than_the_limit_in_each_window) {
-  const std::uint64_t seed = weir::test::run_seed();
+  const std::uint64_t seed = run_seed();
   BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed) {
-    weir::test::random_source random(seed, 1);
+    random_source random(seed, 1);
     for (const std::int64_t most : {1, 7, 50}) {
-      const weir::fixed_window policy{.limit = 200, .window = 1s, .anchor = weir::anchor::epoch};
+      const fixed_window policy{.limit = 200, .window = 1s, .anchor = anchor::epoch};
       std::int64_t window = 0, count = 0, largest = 0;
       const auto passed = [&](std::int64_t at, std::int64_t units) {
         if (at / 1'000'000 != window) count = 0;
@@ -147,12 +138,12 @@ BOOST_AUTO_TEST_CASE(a_fleet_passes_no_more_than_the_limit_in_each_window) {
 
 // In a stretch of time, a bucket lets its burst pass, its rate, and what the processes held.
 BOOST_AUTO_TEST_CASE(a_fleet_passes_no_more_than_burst_rate_and_what_it_holds) {
-  const std::uint64_t seed = weir::test::run_seed();
+  const std::uint64_t seed = run_seed();
   BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed) {
-    weir::test::random_source random(seed, 2);
+    random_source random(seed, 2);
     for (const std::int64_t most : {1, 7, 50}) {
       for (const std::int64_t processes : {1, 4}) {
-        const weir::token_bucket policy{.capacity = 100, .refill = weir::per_second(1000)};
+        const token_bucket policy{.capacity = 100, .refill = per_second(1000)};
         // The largest surplus over the rate in any stretch, as a bucket's level, in units / 1000.
         std::int64_t level = 0, last = 0, highest = 0;
         const auto passed = [&](std::int64_t at, std::int64_t units) {
@@ -169,12 +160,12 @@ BOOST_AUTO_TEST_CASE(a_fleet_passes_no_more_than_burst_rate_and_what_it_holds) {
 }
 
 BOOST_AUTO_TEST_CASE(a_fleet_with_room_asks_the_store_for_few_of_its_checks) {
-  const std::uint64_t seed = weir::test::run_seed();
+  const std::uint64_t seed = run_seed();
   BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed) {
-    weir::test::random_source random(seed, 3);
+    random_source random(seed, 3);
     const auto nothing = [](std::int64_t, std::int64_t) {};
-    const tally sum = run_fleet(random, weir::fixed_window{.limit = 10'000'000, .window = 1min},
-                                1000, 4, 100us, 100'000, nothing);
+    const tally sum = run_fleet(random, fixed_window{.limit = 10'000'000, .window = 1min}, 1000, 4,
+                                100us, 100'000, nothing);
     BOOST_TEST(sum.allowed >= sum.checks);
     BOOST_TEST(sum.calls < sum.checks / 10);
   }

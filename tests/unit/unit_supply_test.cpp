@@ -1,17 +1,12 @@
 // The units that a process takes from the store beforehand: how many pass, and how many it takes.
 #include "limiter/unit_supply.hpp"
 
-#include <boost/test/unit_test.hpp>
-
 #include "support/run.hpp"
 
 namespace unit_supply_test {
-namespace {
 
-using namespace std::chrono_literals;
-using std::chrono::microseconds;
-using weir::decision;
-using weir::source;
+using namespace weir;
+using namespace weir::test;
 using weir::detail::supply_rules;
 using weir::detail::unit_supply;
 
@@ -24,7 +19,7 @@ decision granted(std::int64_t remaining, microseconds reset_after = 10s) {
   d.used = 1000 - remaining;
   d.remaining = remaining;
   d.reset_after = reset_after;
-  d.decided_at = weir::time_point(100s);
+  d.decided_at = time_point(100s);
   d.receipt.id = 7;
   return d;
 }
@@ -57,8 +52,6 @@ unit_supply::time grow_and_spend_half(unit_supply& s) {
   return now;
 }
 
-}  // namespace
-
 BOOST_AUTO_TEST_SUITE(unit_supply_suite)
 
 BOOST_AUTO_TEST_CASE(nothing_is_taken_before_the_store_has_said_that_units_are_left) {
@@ -86,7 +79,7 @@ BOOST_AUTO_TEST_CASE(a_local_decision_counts_from_the_present_moment) {
   BOOST_TEST(d->used == 902);      // the store counts 903, and one is left here
   BOOST_TEST(d->remaining == 98);  // 97 in the store, and one here
   BOOST_TEST((d->reset_after == 6s));
-  BOOST_TEST((d->decided_at == weir::time_point(104s)));
+  BOOST_TEST((d->decided_at == time_point(104s)));
   BOOST_TEST(d->receipt.id == 0u);
   BOOST_TEST(!s.spend(2, start + 4s).has_value());
   BOOST_TEST(s.spend(1, start + 4s).has_value());
@@ -287,35 +280,32 @@ BOOST_AUTO_TEST_CASE(units_do_not_go_over_into_the_next_window) {
 }
 
 BOOST_AUTO_TEST_CASE(rules_follow_from_the_policy) {
-  const auto rules = [](const weir::policy& p, std::int64_t most) {
-    return supply_rules::of(weir::tiers{p}, most);
+  const auto rules = [](const policy& p, std::int64_t most) {
+    return supply_rules::of(tiers{p}, most);
   };
-  const supply_rules window = rules(weir::fixed_window{.limit = 10, .window = 100ms}, 10);
+  const supply_rules window = rules(fixed_window{.limit = 10, .window = 100ms}, 10);
   BOOST_TEST((window.life == 0us));
   BOOST_TEST((window.pace == 25ms));
-  const supply_rules bucket = rules(weir::token_bucket{1000, {7, 10ms}}, 100);
+  const supply_rules bucket = rules(token_bucket{1000, {7, 10ms}}, 100);
   BOOST_TEST((bucket.life == 142'857us));
   BOOST_TEST((bucket.pace == 35'714us));
-  BOOST_TEST((rules(weir::gcra{weir::per_second(1), 60}, 60).life == 60s));
-  BOOST_TEST((rules(weir::gcra{weir::per_second(1), 60}, 60).pace == 500ms));
+  BOOST_TEST((rules(gcra{per_second(1), 60}, 60).life == 60s));
+  BOOST_TEST((rules(gcra{per_second(1), 60}, 60).pace == 500ms));
   // Rounded down to 0, it would be the rule of a window.
-  BOOST_TEST((rules(weir::gcra{{2'000'000, 1s}, 1}, 1).life == 1us));
+  BOOST_TEST((rules(gcra{{2'000'000, 1s}, 1}, 1).life == 1us));
 
-  const auto refuses = [&](const weir::tiers& policies, std::int64_t most) {
-    return weir::test::error_of([&] { supply_rules::of(policies, most); }) ==
-           weir::error::invalid_policy;
+  const auto refuses = [&](const tiers& policies, std::int64_t most) {
+    return error_of([&] { supply_rules::of(policies, most); }) == error::invalid_policy;
   };
-  const weir::fixed_window plain{.limit = 10, .window = 1s};
-  BOOST_TEST(refuses(weir::tiers{plain}, 11));
-  BOOST_TEST(refuses(weir::tiers{plain}, -1));
-  BOOST_TEST(refuses(weir::tiers{plain, plain}, 1));
-  BOOST_TEST(refuses(
-      weir::tiers{weir::fixed_window{.limit = 10, .window = 1s, .count_refused = true}}, 1));
-  BOOST_TEST(refuses(weir::tiers{weir::sliding_window{.limit = 10, .window = 1s}}, 1));
-  BOOST_TEST(refuses(weir::tiers{weir::sliding_log{.limit = 10, .window = 1s}}, 1));
-  BOOST_TEST(refuses(weir::tiers{weir::leaky_bucket{10, weir::per_second(1)}}, 1));
-  BOOST_TEST(!refuses(weir::tiers{weir::fixed_window{.limit = weir::unlimited, .window = 1s}},
-                      weir::max_units));
+  const fixed_window plain{.limit = 10, .window = 1s};
+  BOOST_TEST(refuses(tiers{plain}, 11));
+  BOOST_TEST(refuses(tiers{plain}, -1));
+  BOOST_TEST(refuses(tiers{plain, plain}, 1));
+  BOOST_TEST(refuses(tiers{fixed_window{.limit = 10, .window = 1s, .count_refused = true}}, 1));
+  BOOST_TEST(refuses(tiers{sliding_window{.limit = 10, .window = 1s}}, 1));
+  BOOST_TEST(refuses(tiers{sliding_log{.limit = 10, .window = 1s}}, 1));
+  BOOST_TEST(refuses(tiers{leaky_bucket{10, per_second(1)}}, 1));
+  BOOST_TEST(!refuses(tiers{fixed_window{.limit = unlimited, .window = 1s}}, max_units));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

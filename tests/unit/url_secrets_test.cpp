@@ -1,37 +1,17 @@
 // What a store URL must never do: show its password, or break on any bytes.
-#include <boost/system/system_error.hpp>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <cstdint>
-#include <cstdlib>
 #include <random>
-#include <string>
-#include <string_view>
 
-#include "redis/url.hpp"
+#include "support/random_source.hpp"
 #include "support/sanitized.hpp"
+#include "support/test.hpp"
 #include "url_fixture.hpp"
 
 namespace url_secrets_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::error;
-using weir::parse_redis_url;
-using weir::redis_options;
+using namespace weir;
+using namespace weir::test;
 using weir::redis::parse_store_url;
 using weir::redis::store_url;
-using weir::test::failure;
-using weir::test::failure_of;
-
-/// Another one in each run; WEIR_TEST_SEED repeats a run that failed.
-std::uint64_t seed() {
-  static const std::uint64_t value = [] {
-    const char* given = std::getenv("WEIR_TEST_SEED");
-    return given ? std::strtoull(given, nullptr, 10) : std::uint64_t{std::random_device{}()};
-  }();
-  return value;
-}
 
 BOOST_AUTO_TEST_SUITE(url_secrets_suite)
 
@@ -119,14 +99,14 @@ BOOST_AUTO_TEST_CASE(secrets_never_reach_the_text) {
 }
 
 BOOST_AUTO_TEST_CASE(random_passwords_are_read_when_escaped_and_never_shown_when_not) {
-  std::mt19937_64 random(seed());
+  std::mt19937_64 random(run_seed());
   constexpr std::string_view awkward =
       "@:/?#[]% &=+\\\"'{}|^`<>\n\x7f\xff"
       "0123456789ab";
   constexpr char hex[] = "0123456789ABCDEF";
-  constexpr int passwords = weir::test::is_sanitized ? 500 : 5'000;
+  constexpr int passwords = is_sanitized ? 500 : 5'000;
   int failures = 0;
-  BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed()) {
+  BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << run_seed()) {
     for (int i = 0; i < passwords; ++i) {
       std::string password;
       for (auto n = 1 + random() % 12; n > 0; --n) password += awkward[random() % awkward.size()];
@@ -157,15 +137,15 @@ BOOST_AUTO_TEST_CASE(random_passwords_are_read_when_escaped_and_never_shown_when
 }
 
 BOOST_AUTO_TEST_CASE(random_bytes_are_read_or_refused) {
-  std::mt19937_64 random(seed());
+  std::mt19937_64 random(run_seed());
   constexpr std::string_view pieces[] = {
       "h",        "127.0.0.1", "[::1]", ":6379", ":",       "/",    "@",           "?",   "#",
       "timeout=", "250ms",     "&",     "db=1",  "prefix=", "x",    "client_name", "=",   "%41",
       "%",        "%00",       "//",    "[",     "]",       ":pw@", "u:p@",        "\xff"};
   constexpr std::string_view heads[] = {"redis://", "rediss://h", "unix:///", "redis://h"};
-  constexpr int urls = weir::test::is_sanitized ? 8'000 : 40'000;
+  constexpr int urls = is_sanitized ? 8'000 : 40'000;
   int valid = 0;
-  BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed()) {
+  BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << run_seed()) {
     for (int i = 0; i < urls; ++i) {
       std::string url;
       if (i % 4 != 0) url = heads[random() % std::size(heads)];
@@ -197,7 +177,5 @@ BOOST_AUTO_TEST_CASE(random_bytes_are_read_or_refused) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
-
-}  // namespace
 
 }  // namespace url_secrets_test

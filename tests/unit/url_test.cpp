@@ -1,27 +1,14 @@
 #include "redis/url.hpp"
 
-#include <boost/system/system_error.hpp>
-#include <boost/test/unit_test.hpp>
-#include <chrono>
-#include <functional>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-
+#include "support/test.hpp"
 #include "url_fixture.hpp"
 
 namespace url_test {
-namespace {
 
-using namespace std::chrono_literals;
-using weir::error;
-using weir::parse_redis_url;
-using weir::redis_options;
+using namespace weir;
+using namespace weir::test;
 using weir::redis::parse_store_url;
 using weir::redis::store_url;
-using weir::test::failure;
-using weir::test::failure_of;
 
 void check_equal(const redis_options& is, const redis_options& expected) {
   BOOST_TEST(is.host == expected.host);
@@ -49,6 +36,24 @@ void check_equal(const redis_options& is, const redis_options& expected) {
   BOOST_TEST(is.sentinel.tls_verify == expected.sentinel.tls_verify);
 }
 
+struct row {
+  std::string_view url;
+  std::function<void(redis_options&)> differs;  // from what is usual in its table
+};
+
+void check_rows(enum store_url::kind kind, const redis_options& usual, std::span<const row> rows) {
+  for (const auto& [url, differs] : rows) {
+    BOOST_TEST_CONTEXT(url) {
+      redis_options expected = usual;
+      differs(expected);
+      const store_url parsed = parse_store_url(url);
+      BOOST_TEST((parsed.kind == kind));
+      check_equal(parsed.redis, expected);
+      check_equal(parse_redis_url(url), expected);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_SUITE(url_suite)
 
 BOOST_AUTO_TEST_CASE(memory_urls) {
@@ -61,10 +66,7 @@ BOOST_AUTO_TEST_CASE(memory_urls) {
 }
 
 BOOST_AUTO_TEST_CASE(redis_urls) {
-  struct {
-    std::string_view url;
-    std::function<void(redis_options&)> differs;  // from the defaults, with host "h"
-  } const table[] = {
+  const row rows[] = {
       {"redis://h", [](auto&) {}},
       {"REDIS://h", [](auto&) {}},
       {"redis://h/", [](auto&) {}},
@@ -134,17 +136,7 @@ BOOST_AUTO_TEST_CASE(redis_urls) {
       {"redis://h/5?client_name=n&timeout=3ms&prefix=p",
        [](auto& o) { o.database = 5, o.client_name = "n", o.timeout = 3ms, o.key_prefix = "p"; }},
   };
-  for (const auto& row : table) {
-    BOOST_TEST_CONTEXT(row.url) {
-      redis_options expected;
-      expected.host = "h";
-      row.differs(expected);
-      const store_url parsed = parse_store_url(row.url);
-      BOOST_TEST((parsed.kind == store_url::kind::redis));
-      check_equal(parsed.redis, expected);
-      check_equal(parse_redis_url(row.url), expected);
-    }
-  }
+  check_rows(store_url::kind::redis, {.host = "h"}, rows);
 }
 
 // Valkey's clients write its own schemes. They mean the same as those of Redis, and say the same.
@@ -177,10 +169,7 @@ BOOST_AUTO_TEST_CASE(valkey_urls_are_redis_urls) {
 }
 
 BOOST_AUTO_TEST_CASE(unix_urls) {
-  struct {
-    std::string_view url;
-    std::function<void(redis_options&)> differs;  // from the defaults, with the path "/tmp/a.sock"
-  } const table[] = {
+  const row rows[] = {
       {"unix:///tmp/a.sock", [](auto&) {}},
       {"Unix:///tmp/a.sock", [](auto&) {}},
       {"unix:///tmp/a.sock?db=2", [](auto& o) { o.database = 2; }},
@@ -192,24 +181,11 @@ BOOST_AUTO_TEST_CASE(unix_urls) {
          o.key_prefix = "x", o.client_name = "c";
        }},
   };
-  for (const auto& row : table) {
-    BOOST_TEST_CONTEXT(row.url) {
-      redis_options expected;
-      expected.unix_path = "/tmp/a.sock";
-      row.differs(expected);
-      const store_url parsed = parse_store_url(row.url);
-      BOOST_TEST((parsed.kind == store_url::kind::unix_socket));
-      check_equal(parsed.redis, expected);
-      check_equal(parse_redis_url(row.url), expected);
-    }
-  }
+  check_rows(store_url::kind::unix_socket, {.unix_path = "/tmp/a.sock"}, rows);
 }
 
 BOOST_AUTO_TEST_CASE(cluster_urls) {
-  struct {
-    std::string_view url;
-    std::function<void(redis_options&)> differs;  // from the defaults, with the seeds "a" and "b"
-  } const table[] = {
+  const row rows[] = {
       {"redis-cluster://a:7000,b:7001", [](auto&) {}},
       {"Redis-Cluster://a:7000,b:7001/", [](auto&) {}},
       {"redis-cluster://a:7000,b:7001/0", [](auto&) {}},
@@ -230,17 +206,7 @@ BOOST_AUTO_TEST_CASE(cluster_urls) {
          o.cluster_seeds = {{"::1", 7000}, {"b"}};
        }},
   };
-  for (const auto& row : table) {
-    BOOST_TEST_CONTEXT(row.url) {
-      redis_options expected;
-      expected.cluster_seeds = {{"a", 7000}, {"b", 7001}};
-      row.differs(expected);
-      const store_url parsed = parse_store_url(row.url);
-      BOOST_TEST((parsed.kind == store_url::kind::cluster));
-      check_equal(parsed.redis, expected);
-      check_equal(parse_redis_url(row.url), expected);
-    }
-  }
+  check_rows(store_url::kind::cluster, {.cluster_seeds = {{"a", 7000}, {"b", 7001}}}, rows);
   std::string most = "redis-cluster://h";
   for (int i = 1; i < 64; ++i) most += ",h";
   BOOST_TEST(parse_redis_url(most).cluster_seeds.size() == 64u);
@@ -248,10 +214,7 @@ BOOST_AUTO_TEST_CASE(cluster_urls) {
 }
 
 BOOST_AUTO_TEST_CASE(sentinel_urls) {
-  struct {
-    std::string_view url;
-    std::function<void(redis_options&)> differs;  // from the defaults, with two Sentinels and "m"
-  } const table[] = {
+  const row rows[] = {
       {"redis-sentinel://a:1,b/m", [](auto&) {}},
       {"redis-sentinel://a:1,b/m/", [](auto&) {}},
       {"redis-sentinel://me:p,w@a:1,b/m/3",
@@ -270,18 +233,8 @@ BOOST_AUTO_TEST_CASE(sentinel_urls) {
          o.sentinel.addresses = {{"::1", 26379}};
        }},
   };
-  for (const auto& row : table) {
-    BOOST_TEST_CONTEXT(row.url) {
-      redis_options expected;
-      expected.sentinel.addresses = {{"a", 1}, {"b", 26379}};
-      expected.sentinel.master = "m";
-      row.differs(expected);
-      const store_url parsed = parse_store_url(row.url);
-      BOOST_TEST((parsed.kind == store_url::kind::sentinel));
-      check_equal(parsed.redis, expected);
-      check_equal(parse_redis_url(row.url), expected);
-    }
-  }
+  check_rows(store_url::kind::sentinel,
+             {.sentinel = {.addresses = {{"a", 1}, {"b", 26379}}, .master = "m"}}, rows);
 }
 
 BOOST_AUTO_TEST_CASE(bounds_are_exact) {
@@ -296,7 +249,5 @@ BOOST_AUTO_TEST_CASE(bounds_are_exact) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
-
-}  // namespace
 
 }  // namespace url_test

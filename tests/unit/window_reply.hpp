@@ -1,11 +1,7 @@
 #pragma once
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "support/doubles.hpp"
 #include "support/script_names.hpp"
