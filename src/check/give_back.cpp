@@ -64,7 +64,8 @@ class give_back final : public joint_check_of<settle_request> {
     all.first.asked.cause = settle_cause::give_back;
     all.first.asked.about = reservation.answer;
     all.first.asked.found = as<acquire_request>(reservation).found;
-    all.further = copy_of(reservation.further());
+    all.further.terms = copy_of(reservation.further());
+    if (const auto* taken = reservation.further_taken()) all.further.taken = *taken;
     return all;
   }
 
@@ -126,7 +127,7 @@ joint_check_of<acquire_request>::arguments acquire_like(const check& caller,
   like.first.subject = caller.subject;
   like.first.units = caller.units;
   like.first.asked.max_wait = max_wait;
-  like.further = copy_of(caller.further());
+  like.further.terms = copy_of(caller.further());
   return like;
 }
 

@@ -41,10 +41,13 @@ void prepare_settlement(check& c) {
   // A decision that this process has settled is not settled again, even if the store lost the
   // marker.
   if (asked.id != 0 && settled_ids::of_process().contains(asked.id)) asked.id = 0;
-  const std::int64_t* cost = asked.about.receipt.costs.data();
-  const auto difference = [&](std::int64_t actual) { return asked.id == 0 ? 0 : *cost++ - actual; };
-  c.units = difference(c.units);
-  for (term& t : c.further()) t.units = difference(t.units);
+  const auto difference = [&](std::int64_t cost, std::int64_t actual) {
+    return asked.id == 0 ? 0 : cost - actual;
+  };
+  c.units = difference(asked.about.receipt.cost, c.units);
+  if (c.further().empty()) return;
+  const std::int64_t* cost = c.further_taken()->costs.data();
+  for (term& t : c.further()) t.units = difference(*cost++, t.units);
 }
 
 /// Completes the request of a valid check. True if it has its answer already: no store is asked.

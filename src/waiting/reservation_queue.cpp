@@ -345,6 +345,7 @@ void reservation_queue::complete_due(time now, orders& out) {
     if (&*first != &owner && looks > 0) exchange(*first, owner);
     waiter& next = *reservation.owner;
     remove(reservation);
+    if (auto* const taken = next.caller->further_taken()) *taken = *reservation.further_taken();
     tell(next, reservation.decision_for(next), out);
   }
 }

@@ -165,8 +165,8 @@ BOOST_AUTO_TEST_CASE(a_token_may_stand_where_options_may) {
   const weir::concurrency_limiter gate(store, "gate", {.limit = 9, .group = "g"});
   const auto two = std::array{a.on("s"), b.on("s")};
   int told = 0;
-  weir::decision said;
-  const auto token = [&](weir::error_code ec, const weir::decision& d) {
+  weir::joint_decision said;
+  const auto token = [&](weir::error_code ec, const weir::joint_decision& d) {
     BOOST_TEST(!ec);
     said = d;
     ++told;
