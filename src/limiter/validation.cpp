@@ -51,17 +51,17 @@ bool has_times_of_ours(const decision& d) noexcept {
          policies::is_instant(d.receipt.counted_at);
 }
 
-/// True if each limiter can have taken what the receipt says. A joint_decision that was copied to a
-/// plain decision has lost what the further limiters took.
-bool has_costs_of_ours(const check& c) noexcept {
+/// Likewise for the receipt's costs. They are 0 in a joint_decision that was made of a decision.
+bool has_costs_of_ours(const check& c) {
   const auto is_cost = [](std::int64_t cost) { return cost >= 1 && cost <= max_units; };
-  const further_receipt* const taken = c.further_taken();
-  return is_cost(as<settle_request>(c).about.receipt.cost) &&
-         (taken == nullptr ||
-          std::all_of(taken->costs.begin(), taken->costs.begin() + c.further().size(), is_cost));
+  bool has = is_cost(as<settle_request>(c).about.receipt.cost);
+  for (std::size_t i = 0; i < c.further().size(); ++i) {
+    has = has && is_cost(c.further_taken()->costs[i]);
+  }
+  return has;
 }
 
-/// Likewise for the receipt's buckets: the store would write wrong ones into the shared state.
+/// Likewise for its buckets: the store would write wrong ones into the shared state.
 bool has_buckets_of_ours(const check& c) {
   std::vector<const policies::kernel*> kernels;
   for_each_tier(c, [&](const limiter_spec& limiter, std::string_view, std::int64_t,

@@ -14,6 +14,7 @@ namespace asio = boost::asio;
 using weir::claim;
 using weir::decision;
 using weir::error;
+using weir::joint_decision;
 using weir::limiter;
 using weir::test::a_day;
 using weir::test::settle_all_fixture;
@@ -71,7 +72,7 @@ BOOST_AUTO_TEST_CASE(what_took_nothing_tells_how_things_stand) {
     record(one.on("a", 2), two.on("a", 7));
     const joint_decision refused = record(one.on("a", 1), two.on("a", 4));
     BOOST_TEST(!refused.allowed);
-    for (const decision& d : {refused, decision{}}) {
+    for (const joint_decision& d : {refused, joint_decision{}}) {
       const decision now = settle(d, one.on("a", 0), two.on("a", 9));
       BOOST_TEST(!now.allowed);
       BOOST_TEST(now.limit == 10);

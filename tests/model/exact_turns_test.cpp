@@ -10,6 +10,7 @@
 #include "model/policy_shapes.hpp"
 #include "model/tier_script.hpp"
 #include "redis/script/scripts.hpp"
+#include "support/joint.hpp"
 #include "support/redis_server.hpp"
 #include "support/text.hpp"
 
@@ -93,7 +94,9 @@ class subject {
     for (const auto& there :
          asked_.reserve(f_.turns, now, checks, long_enough, f_.random.one_in(2))) {
       auto found = policies::found_in(asked_.tiers(states_), now);
-      const decision d = policies::reserve_all<any_state>(asked_.tiers(states_), now, long_enough);
+      const joint_decision d = test::joint([&](auto* further) {
+        return policies::reserve_all<any_state>(asked_.tiers(states_), now, long_enough, further);
+      });
       BOOST_TEST_REQUIRE((d == there.said), "\n  C++: " << test::text_of(d) << "\n  Lua: "
                                                         << test::text_of(there.said));
       BOOST_TEST_REQUIRE(d.allowed);
