@@ -67,7 +67,7 @@ struct receipt {
     std::int64_t part = 0;
     std::int64_t returned = 0;
   };
-  /// The first two buckets among the tiers.
+  /// The first two buckets among the tiers of all its limiters.
   std::array<bucket, 2> buckets{};
   /// All receipts are equal, so that decisions compare by their answers alone.
   friend constexpr bool operator==(const receipt&, const receipt&) noexcept { return true; }
