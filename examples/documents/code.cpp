@@ -170,8 +170,8 @@ asio::awaitable<void> several(weir::store store, std::string account) {
                        weir::token_bucket{.capacity = 90'000, .refill = {90'000, 1min}},
                        {.group = "model"}};
 
-  const weir::decision d = co_await weir::record_all(requests.on(account),
-                                                     tokens.on(account, 4'000));
+  const weir::joint_decision d = co_await weir::record_all(requests.on(account),
+                                                           tokens.on(account, 4'000));
   if (!d.allowed) co_return;
   const auto usage = co_await ask_the_model();
   co_await weir::settle_all(d, requests.on(account), tokens.on(account, usage.total_tokens));

@@ -26,7 +26,8 @@ boost::asio::awaitable<void> example(weir::store store) {
   co_await tokens.reset("team-7");
 
   // The prompt and max_tokens: what the call costs at the most.
-  weir::decision d = co_await weir::record_all(requests.on("team-7"), tokens.on("team-7", 4000));
+  weir::joint_decision d = co_await weir::record_all(requests.on("team-7"),
+                                                     tokens.on("team-7", 4000));
   expect(d.allowed, "both have room");
   const usage used = ask_the_model(1212);
   co_await weir::settle_all(d, requests.on("team-7"), tokens.on("team-7", used.total_tokens));

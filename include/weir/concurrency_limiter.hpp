@@ -87,8 +87,8 @@ class [[nodiscard]] lease {
   /// The answer to enter(). `limit`: the gate's limit. `used`: the existing leases, the new one
   /// included. `retry_after`, if refused: when the next lease lapses if none is given back.
   /// `reset_after`: when the last one does. For enter() with claims, see that function.
-  const weir::decision& decision() const& noexcept { return decision_; }
-  weir::decision decision() && noexcept { return decision_; }
+  const joint_decision& decision() const& noexcept { return decision_; }
+  joint_decision decision() && noexcept { return decision_; }
 
   /// Whether this object holds its lease now, as far as this process knows: the lease was given, is
   /// not lost, not given back, and has not lapsed by the steady clock. Ask it right before an
@@ -147,7 +147,7 @@ class [[nodiscard]] lease {
                         const boost::asio::any_io_executor& executor);
 
   /// For enter() only.
-  lease(detail::entered&& in, const error_code& ec, const weir::decision& answer);
+  lease(detail::entered&& in, const error_code& ec, const joint_decision& answer);
 
  private:
   const std::shared_ptr<const detail::limiter_spec>& holder() const;  // throws if there is none
@@ -155,7 +155,7 @@ class [[nodiscard]] lease {
   std::shared_ptr<const detail::limiter_spec> core_;  // null: never had a lease, or moved from
   std::int64_t number_ = 0;
   bool released_ = false;
-  weir::decision decision_;
+  joint_decision decision_;
   std::weak_ptr<void> watch_;  // of cancel_when_lost(); expired: no signal is to be emitted
 };
 

@@ -46,8 +46,8 @@ enum class source : std::uint8_t {
 /// A point on the store's clock.
 using time_point = std::chrono::sys_time<std::chrono::microseconds>;
 
-/// What refund(), settle() and settle_all() need to know of a decision. Keep it with the decision,
-/// and do not change it.
+/// What refund() and settle() need to know of a decision. Keep it with the decision, and do not
+/// change it.
 struct receipt {
   /// A decision of more limiters than this cannot be settled.
   static constexpr std::size_t most_limiters = 4;
@@ -56,8 +56,8 @@ struct receipt {
   std::uint64_t id = 0;
   /// A hash of its limiters, their policies and subjects, in order. A gate is not among them.
   std::uint64_t origin = 0;
-  /// The units that each of its limiters took.
-  std::array<std::int64_t, most_limiters> costs{};
+  /// The units that its limiter took, or the first of them.
+  std::int64_t cost = 0;
   /// The time at which its tiers counted it, leaky buckets excepted. 0: after `delay`.
   std::int64_t counted_at = 0;
   /// What the decision left in a bucket: the TAT in microseconds and parts of a microsecond, and
@@ -67,8 +67,8 @@ struct receipt {
     std::int64_t part = 0;
     std::int64_t returned = 0;
   };
-  /// The first buckets among the tiers. A fifth one gives nothing back.
-  std::array<bucket, 4> buckets{};
+  /// The first two buckets among the tiers of all its limiters.
+  std::array<bucket, 2> buckets{};
   /// All receipts are equal, so that decisions compare by their answers alone.
   friend constexpr bool operator==(const receipt&, const receipt&) noexcept { return true; }
 };
@@ -110,11 +110,29 @@ struct decision {
   /// of the store's answer that was remembered, plus the time since then by this process's steady
   /// clock. With source::fallback: this process's clock.
   time_point decided_at{};
-  /// For refund(), settle() and settle_all().
+  /// For refund() and settle(), and for settle_all() with the rest of a joint_decision.
   weir::receipt receipt{};
 
   constexpr explicit operator bool() const noexcept { return allowed; }
   friend bool operator==(const decision&, const decision&) = default;
+};
+
+/// What settle_all() and refund_all() need beside the receipt. Keep it with the decision, too.
+struct further_receipt {
+  /// The units that each limiter behind the first took.
+  std::array<std::int64_t, receipt::most_limiters - 1> costs{};
+  /// The third and fourth bucket among the tiers of all limiters.
+  std::array<receipt::bucket, 2> buckets{};
+};
+
+/// The answer to a check of several limiters. A copy that is a plain `decision` cannot be settled,
+/// unless there was only one claim.
+struct joint_decision : decision {
+  further_receipt further{};
+
+  constexpr joint_decision() noexcept = default;
+  constexpr joint_decision(const decision& d, const further_receipt& more = {}) noexcept
+      : decision(d), further(more) {}
 };
 
 /// For logs, in words and pairs of name and value, such as "refused limit=20 used=20 remaining=0
@@ -124,6 +142,7 @@ struct decision {
 
 // g++ 12 destroys some temporaries twice inside a co_await expression; a trivial destructor makes
 // that harmless.
-static_assert(std::is_trivially_destructible_v<decision>);
+static_assert(std::is_trivially_destructible_v<joint_decision>);
+static_assert(sizeof(decision) <= 144);
 
 }  // namespace weir

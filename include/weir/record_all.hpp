@@ -33,7 +33,7 @@ struct joint_call {
   std::shared_ptr<const limiter_spec> core;
   short_text subject;
   std::int64_t cost;
-  std::vector<term> further = {};
+  further_limiters further = {};
 };
 
 /// Throws std::invalid_argument if there is no claim. All other faults of the claims are errors of
@@ -50,7 +50,7 @@ WEIR_EXPORT joint_call join_settlement(std::span<const claim> claims, settle_how
 template <class CompletionToken, class Request>
 auto initiate_call(joint_call&& call, Request&& asked, std::chrono::microseconds timeout,
                    std::remove_reference_t<CompletionToken>& token) {
-  return boost::asio::async_initiate<CompletionToken, void(error_code, decision)>(
+  return boost::asio::async_initiate<CompletionToken, void(error_code, joint_decision)>(
       check_initiation{std::move(call.core)}, token,
       joint_arguments_of<Request>{{std::move(call.subject), timeout, call.cost, std::move(asked)},
                                   std::move(call.further)});
@@ -79,9 +79,10 @@ struct settlement_start {
   using options_type = joint_options;
 
   template <class CompletionToken>
-  static auto start(const decision& d, std::span<const claim> claims, joint_options options,
+  static auto start(const joint_decision& d, std::span<const claim> claims, joint_options options,
                     std::remove_reference_t<CompletionToken>& token) {
     joint_call call = join_settlement(claims, How);
+    call.further.taken = d.further;
     return initiate_call<CompletionToken>(std::move(call), settle_request{.about = d},
                                           options.timeout, token);
   }
@@ -126,7 +127,7 @@ auto take_apart(Start&& start, Args&&... args) {
     return start.template operator()<boost::asio::deferred_t>(claims, options, token);
   } else {
     using token = std::tuple_element_t<token_place, std::tuple<Args...>>;
-    static_assert(boost::asio::completion_token_for<token, void(error_code, decision)>,
+    static_assert(boost::asio::completion_token_for<token, void(error_code, joint_decision)>,
                   "claims, their options (a timeout is one of them), a completion token");
     return start.template operator()<token>(claims, options, std::get<token_place>(all));
   }
@@ -151,7 +152,7 @@ struct joint_function {
                   Token&& token = Token()) const {
     return Start::template start<Token>(before..., claims, options, token);
   }
-  template <boost::asio::completion_token_for<void(error_code, decision)> Token>
+  template <boost::asio::completion_token_for<void(error_code, joint_decision)> Token>
   auto operator()(Before... before, std::span<const claim> claims, Token&& token) const {
     return Start::template start<Token>(before..., claims, {}, token);
   }
@@ -203,7 +204,7 @@ struct joint_function {
 /// together, no key occurs twice, and none has count_refused. `timeout`: as
 /// record_options::timeout.
 ///
-/// **Handler signature.** `void(error_code, decision)`.
+/// **Handler signature.** `void(error_code, joint_decision)`.
 ///
 /// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cost_exceeds_limit`,
 /// `joint_not_supported` (a Memcached store), `cannot_combine` (the limiters do not meet the
@@ -231,7 +232,7 @@ inline constexpr detail::joint_function<detail::joint_start<detail::record_reque
 /// The arguments are those of record_all(), with joint_acquire_options. `max_wait`: microseconds, 0
 /// to 31 days. `timeout`: the deadline of one call to the store, not of the wait.
 ///
-/// **Handler signature.** `void(error_code, decision)`.
+/// **Handler signature.** `void(error_code, joint_decision)`.
 ///
 /// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cost_exceeds_limit`,
 /// `cannot_combine`, `joint_not_supported`, `cannot_wait` (a limiter has count_refused),
@@ -247,7 +248,7 @@ inline constexpr detail::joint_function<detail::joint_start<detail::acquire_requ
 ///
 /// The arguments are those of record_all().
 ///
-/// **Handler signature.** `void(error_code, decision)`.
+/// **Handler signature.** `void(error_code, joint_decision)`.
 ///
 /// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cost_exceeds_limit`,
 /// `cannot_combine`, `joint_not_supported`, operation_aborted, and the store errors of `limiter`.
@@ -273,12 +274,12 @@ inline constexpr detail::joint_function<detail::joint_start<detail::fetch_reques
 /// docs/settling.md names two exceptions: a foreign entry in the middle of a log, and a command
 /// that the server's ACL forbids.
 ///
-/// `d`: a decision of record_all() or acquire_all(), or of a lease that entered with claims; the
-/// gate is not among the claims. `claims`: the same limiters (or equal ones in another process) and
-/// subjects in the same order, four at most; each cost is the actual cost, 0 to max_units. Then
-/// optionally joint_options and a completion token.
+/// `d`: the whole joint_decision of record_all() or acquire_all(), or of a lease that entered with
+/// claims; the gate is not among the claims. `claims`: the same limiters (or equal ones in another
+/// process) and subjects in the same order, four at most; each cost is the actual cost, 0 to
+/// max_units. Then optionally joint_options and a completion token.
 ///
-/// **Handler signature.** `void(error_code, decision)`.
+/// **Handler signature.** `void(error_code, joint_decision)`.
 ///
 /// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cannot_settle` (other
 /// limiters, subjects or order, more than four limiters, or a changed decision),
@@ -289,11 +290,11 @@ inline constexpr detail::joint_function<detail::joint_start<detail::fetch_reques
 /// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
 /// record_all().
 ///
-///     decision d = co_await weir::record_all(requests.on(account), tokens.on(account, 4000));
+///     auto d = co_await weir::record_all(requests.on(account), tokens.on(account, 4000));
 ///     ...
 ///     co_await weir::settle_all(d, requests.on(account), tokens.on(account, used));
 inline constexpr detail::joint_function<detail::settlement_start<detail::settle_how::actual_costs>,
-                                        const decision&>
+                                        const joint_decision&>
     settle_all{};
 
 /// Gives back what a decision of several limiters took, in each of them: settle_all() with actual
@@ -301,7 +302,7 @@ inline constexpr detail::joint_function<detail::settlement_start<detail::settle_
 ///
 /// Answer, arguments and repeated calls are as for settle_all().
 ///
-/// **Handler signature.** `void(error_code, decision)`.
+/// **Handler signature.** `void(error_code, joint_decision)`.
 ///
 /// **Errors.** `invalid_subject`, `invalid_duration`, `cannot_settle`, `cannot_combine`,
 /// `joint_not_supported`, `settlements_full` (memory and Memcached stores), operation_aborted, and
@@ -310,7 +311,7 @@ inline constexpr detail::joint_function<detail::settlement_start<detail::settle_
 /// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
 /// record_all().
 inline constexpr detail::joint_function<detail::settlement_start<detail::settle_how::refund>,
-                                        const decision&>
+                                        const joint_decision&>
     refund_all{};
 
 static_assert(std::is_trivially_destructible_v<joint_options>);

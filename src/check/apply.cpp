@@ -7,7 +7,7 @@ namespace weir::detail {
 void apply(check& c, std::span<const held_tier> tiers, policies::instant now, bool is_first) {
   switch (c.kind) {
     case check_kind::record:
-      c.answer = policies::record_all(tiers, now);
+      c.answer = policies::record_all(tiers, now, c.further_taken());
       break;
     case check_kind::fetch:
       c.answer = policies::fetch_all(tiers, now);
@@ -15,7 +15,7 @@ void apply(check& c, std::span<const held_tier> tiers, policies::instant now, bo
     case check_kind::cool_down:
     case check_kind::lease: {
       if (tiers.size() > 1) {  // an enter with claims
-        c.answer = policies::record_all(tiers, now);
+        c.answer = policies::record_all(tiers, now, c.further_taken());
         break;
       }
       const policies::kernel own = kernel_for(c, *tiers.front().rules);
@@ -26,7 +26,8 @@ void apply(check& c, std::span<const held_tier> tiers, policies::instant now, bo
     case check_kind::acquire: {
       auto& asked = as<acquire_request>(c);
       asked.found.clear();  // a store that repeats the step has written here before
-      c.answer = policies::reserve_all(tiers, now, asked.max_wait.count(), &asked.found);
+      c.answer = policies::reserve_all(tiers, now, asked.max_wait.count(), c.further_taken(),
+                                       &asked.found);
       asked.cool_down_left = std::chrono::microseconds(policies::cool_down_left(tiers, now));
       break;
     }

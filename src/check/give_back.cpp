@@ -58,7 +58,7 @@ class give_back final : public joint_check_of<settle_request> {
     all.first.asked.cause = settle_cause::give_back;
     all.first.asked.about = what.about;
     all.first.asked.found = std::move(what.found);
-    all.further = std::move(what.further);
+    all.further = {std::move(what.further), what.about.further};
     return all;
   }
 
@@ -112,7 +112,7 @@ class stand_in final : public joint_check_of<acquire_request> {
                        .cool_downs = asked.cool_downs,
                        .forgotten = asked.forgotten,
                        .arrival = asked.arrival};
-    all.further.assign(sent.further().begin(), sent.further().end());
+    all.further.terms.assign(sent.further().begin(), sent.further().end());
     return all;
   }
 };

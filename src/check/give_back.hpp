@@ -19,7 +19,7 @@ struct taken_units {
   std::shared_ptr<const limiter_spec> limiter;
   short_text subject;
   std::int64_t units;
-  decision about;
+  joint_decision about;
   std::vector<term> further = {};
   std::vector<std::int64_t> found = {};  // see acquire_request
 };

@@ -225,7 +225,9 @@ std::uint64_t origin_of_joint(const check& c) noexcept {
 policies::tickets tickets_of(const check& c) {
   if (!settles(c)) return {};
   const settle_request& asked = as<settle_request>(c);
-  return policies::tickets_of(asked.about, asked.found);
+  const further_receipt* const further = c.further_taken();
+  return policies::tickets_of({asked.about, further == nullptr ? further_receipt{} : *further},
+                              asked.found);
 }
 
 std::string_view hash_tag(std::string_view key) noexcept {

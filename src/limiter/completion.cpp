@@ -18,9 +18,10 @@ namespace {
 /// True for a decision of the store that took units.
 bool took_units(const check& c) { return c.answer.allowed && c.answer.source == source::store; }
 
-void write_receipt(check& c, std::uint64_t number, std::uint64_t origin) {
+void write_receipt(check& c, std::uint64_t number, std::uint64_t origin, std::int64_t cost) {
   c.answer.receipt.id = std::max<std::uint64_t>(1, number);  // 0: no receipt
   c.answer.receipt.origin = origin;
+  c.answer.receipt.cost = cost;
 }
 
 /// Writes the receipt of a decision. A gate takes no units: the receipt of an enter is for its
@@ -30,15 +31,16 @@ void sign(check& c) {
   const auto further = c.further();
   if (!c.traits.signs || !took_units(c) || (enters && further.empty())) return;
   const auto can_settle = [](const term& t) { return t.limiter->can_settle; };
-  auto cost = c.answer.receipt.costs.begin();
-  const auto room = static_cast<std::size_t>(c.answer.receipt.costs.end() - cost);
-  if ((enters ? 0 : 1) + further.size() > room || (!enters && !c.limiter->can_settle) ||
+  if ((enters ? 0 : 1) + further.size() > receipt::most_limiters ||
+      (!enters && !c.limiter->can_settle) ||
       !std::all_of(further.begin(), further.end(), can_settle)) {
     return;
   }
-  if (!enters) *cost++ = c.units;
-  for (const term& t : further) *cost++ = t.units;
-  write_receipt(c, random_number(), origin_of(c));
+  const auto others = enters ? further.subspan(1) : further;
+  if (!others.empty()) {
+    std::ranges::transform(others, c.further_taken()->costs.begin(), &term::units);
+  }
+  write_receipt(c, random_number(), origin_of(c), enters ? further.front().units : c.units);
 }
 
 /// Notes the store's answer to a record, for the next ones.
@@ -150,8 +152,7 @@ bool is_plain(const check& c) {
 /// Writes its receipt; inline, because nearly every check gets here.
 inline void sign_plain(check& c, random_numbers& numbers) {
   if (!took_units(c) || !c.limiter->can_settle) return;
-  write_receipt(c, numbers.next(), c.limiter->origin_of(subject_hash(c)));
-  c.answer.receipt.costs[0] = c.units;
+  write_receipt(c, numbers.next(), c.limiter->origin_of(subject_hash(c)), c.units);
 }
 
 /// True for a check of acquire() that has no result yet: its waiting room has it.

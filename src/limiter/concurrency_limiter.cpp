@@ -71,7 +71,7 @@ class loss_watch final : public detail::watch_check {
 
 }  // namespace
 
-lease::lease(detail::entered&& in, const error_code& ec, const weir::decision& answer) {
+lease::lease(detail::entered&& in, const error_code& ec, const joint_decision& answer) {
   if (!ec) decision_ = answer;
   const auto sent = std::max(in.sent, in.started);
   if (decision_.allowed) {
@@ -159,8 +159,9 @@ concurrency_limiter::joint_arguments concurrency_limiter::ask_jointly(std::strin
   joint_arguments asked{ask(subject, options)};
   if (also.empty()) return asked;
   detail::joint_call limiters = detail::join(also);
-  asked.further.push_back({std::move(limiters.core), std::move(limiters.subject), limiters.cost});
-  for (detail::term& t : limiters.further) asked.further.push_back(std::move(t));
+  std::vector<detail::term>& terms = asked.further.terms;
+  terms.push_back({std::move(limiters.core), std::move(limiters.subject), limiters.cost});
+  for (detail::term& t : limiters.further.terms) terms.push_back(std::move(t));
   return asked;
 }
 

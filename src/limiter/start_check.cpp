@@ -41,10 +41,12 @@ void prepare_settlement(check& c) {
   // A decision that this process has settled is not settled again, even if the store lost the
   // marker.
   if (asked.id != 0 && settled_ids::of_process().contains(asked.id)) asked.id = 0;
-  const std::int64_t* cost = asked.about.receipt.costs.data();
-  const auto difference = [&](std::int64_t actual) { return asked.id == 0 ? 0 : *cost++ - actual; };
-  c.units = difference(c.units);
-  for (term& t : c.further()) t.units = difference(t.units);
+  const auto settle = [&](std::int64_t& actual, std::int64_t cost) {
+    actual = asked.id == 0 ? 0 : cost - actual;
+  };
+  settle(c.units, asked.about.receipt.cost);
+  std::size_t i = 0;
+  for (term& t : c.further()) settle(t.units, c.further_taken()->costs[i++]);
 }
 
 /// Completes the request of a valid check. True if it has its answer already: no store is asked.

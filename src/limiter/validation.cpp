@@ -51,12 +51,22 @@ bool has_times_of_ours(const decision& d) noexcept {
          policies::is_instant(d.receipt.counted_at);
 }
 
-/// Likewise for the receipt's buckets: the store would write wrong ones into the shared state.
-bool has_buckets_of_ours(const check& c, const decision& d) {
+/// Likewise for the receipt's costs. They are 0 in a joint_decision that was made of a decision.
+bool has_costs_of_ours(const check& c) {
+  const auto is_cost = [](std::int64_t cost) { return cost >= 1 && cost <= max_units; };
+  bool has = is_cost(as<settle_request>(c).about.receipt.cost);
+  for (std::size_t i = 0; i < c.further().size(); ++i) {
+    has = has && is_cost(c.further_taken()->costs[i]);
+  }
+  return has;
+}
+
+/// Likewise for its buckets: the store would write wrong ones into the shared state.
+bool has_buckets_of_ours(const check& c) {
   std::vector<const policies::kernel*> kernels;
   for_each_tier(c, [&](const limiter_spec& limiter, std::string_view, std::int64_t,
                        std::size_t tier) { kernels.push_back(&limiter.tiers[tier]); });
-  return policies::could_leave(kernels, policies::tickets_of(d));
+  return policies::could_leave(kernels, tickets_of(c));
 }
 
 error validate_settlement(const check& c) {
@@ -74,10 +84,8 @@ error validate_settlement(const check& c) {
   }
   if (c.further().size() >= receipt::most_limiters) return error::cannot_settle;
   if (const receipt& r = asked.about.receipt; r.id != 0) {  // 0: the decision took no units
-    const auto is_cost = [](std::int64_t cost) { return cost >= 0 && cost <= max_units; };
-    const bool can = all_can_settle(c) && r.origin == origin_of(c) &&
-                     std::all_of(r.costs.begin(), r.costs.end(), is_cost) &&
-                     has_times_of_ours(asked.about) && has_buckets_of_ours(c, asked.about);
+    const bool can = all_can_settle(c) && r.origin == origin_of(c) && has_costs_of_ours(c) &&
+                     has_times_of_ours(asked.about) && has_buckets_of_ours(c);
     if (!can) return error::cannot_settle;
   }
   return c.further().empty() ? error{} : validate_together(c);

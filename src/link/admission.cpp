@@ -130,6 +130,7 @@ bool admission::leave_stand_in(check& c) noexcept {
   its.sent = flight.sent;
   // The answer is there if it only waits for memcached to store it.
   made->answer = c.answer;
+  if (const further_receipt* const taken = c.further_taken()) *made->further_taken() = *taken;
   as<acquire_request>(*made).found = std::move(as<acquire_request>(c).found);
   c.line.swap_nodes(made->line);
   pending_ += weight_of(*made);

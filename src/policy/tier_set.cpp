@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <boost/container/static_vector.hpp>
+#include <utility>
 
 namespace weir::policies {
 namespace {
@@ -34,23 +35,26 @@ decision record(const tier<State>& t, moment now) {
 
 /// Writes what the request leaves behind in the first buckets.
 template <class State>
-void append_buckets(receipt& to, std::span<const tier<State>> tiers,
-                    std::span<const decision> each) {
-  std::size_t bucket = 0;
+void write_buckets(receipt& to, further_receipt* further, std::span<const tier<State>> tiers,
+                   std::span<const decision> each) {
   to.buckets = {};
-  for (std::size_t i = 0; i < tiers.size() && bucket < to.buckets.size(); ++i) {
-    if (kind_of(*tiers[i].rules) == kernel_kind::bucket) {
-      to.buckets[bucket++] = each[i].receipt.buckets[0];
-    }
+  std::span<receipt::bucket> room(to.buckets);
+  for (std::size_t i = 0; i < tiers.size(); ++i) {
+    if (kind_of(*tiers[i].rules) != kernel_kind::bucket) continue;
+    if (room.empty() && further != nullptr) room = std::exchange(further, nullptr)->buckets;
+    if (room.empty()) return;
+    room.front() = each[i].receipt.buckets[0];
+    room = room.subspan(1);
   }
 }
 
 /// combined(), where some tiers may be cool-downs.
 template <class State>
-decision answer(std::span<const tier<State>> tiers, std::span<const decision> each) {
+decision answer(std::span<const tier<State>> tiers, std::span<const decision> each,
+                further_receipt* further = nullptr) {
   decision d = combined(each);
   if (d.allowed) {
-    append_buckets(d.receipt, tiers, each);
+    write_buckets(d.receipt, further, tiers, each);
     // The time of the request for all tiers. A log's entry may stand later, and is not found then.
     d.receipt.counted_at = d.decided_at.time_since_epoch().count();
   }
@@ -147,7 +151,7 @@ void tidy(const tier<State>& t, instant clock) {
 }
 
 template <class State>
-decision record_all(std::span<const tier<State>> tiers, moment now) {
+decision record_all(std::span<const tier<State>> tiers, moment now, further_receipt* further) {
   if (tiers.size() == 1) return record(tiers.front(), now);
   decisions each;
   bool allowed = true;
@@ -160,7 +164,7 @@ decision record_all(std::span<const tier<State>> tiers, moment now) {
     // A tier that refuses is recorded, too: that mends a state far ahead of the clock.
     if (allowed || !each[i].allowed) each[i] = record(tiers[i], now, start);
   }
-  return answer<State>(tiers, each);
+  return answer<State>(tiers, each, further);
 }
 
 template <class State>
@@ -204,7 +208,8 @@ decision refusal_of_turn(std::span<const tier<State>> tiers, instant now) {
 }
 
 template <class State>
-decision reserve_at(std::span<const tier<State>> tiers, moment turn, span max_wait) {
+decision reserve_at(std::span<const tier<State>> tiers, moment turn, span max_wait,
+                    further_receipt* further) {
   const std::chrono::microseconds wait(turn.when - turn.clock);
   if (wait.count() > max_wait) {
     decision d = refusal_of_turn(tiers, turn.clock);
@@ -225,7 +230,7 @@ decision reserve_at(std::span<const tier<State>> tiers, moment turn, span max_wa
     d.decided_at = clock;
     return d;
   }
-  decision d = record_all(tiers, turn);
+  decision d = record_all(tiers, turn, further);
   if (wait.count() > 0) {
     d.delay = wait;
     // decided_at may lie behind the turn: a tier whose own time is ahead counts the request there.
@@ -237,12 +242,12 @@ decision reserve_at(std::span<const tier<State>> tiers, moment turn, span max_wa
 
 template <class State>
 decision reserve_all(std::span<const tier<State>> tiers, instant now, span max_wait,
-                     std::vector<std::int64_t>* found) {
+                     further_receipt* further, std::vector<std::int64_t>* found) {
   instant turn = now;
   for (const tier<State>& t : tiers) turn = std::max(turn, own_turn(t, now, fetch(t, now)));
   const bool is_ahead = turn > now && turn - now <= max_wait;
   if (found != nullptr && is_ahead) *found = found_in(tiers, now);
-  return reserve_at(tiers, moment(now, turn), max_wait);
+  return reserve_at(tiers, moment(now, turn), max_wait, further);
 }
 
 template <class State>
@@ -255,10 +260,11 @@ span cool_down_left(std::span<const tier<State>> tiers, instant clock) noexcept 
   return left;
 }
 
-tickets tickets_of(const decision& d, std::vector<std::int64_t> found) {
+tickets tickets_of(const joint_decision& d, std::vector<std::int64_t> found) {
   const instant turn = (d.decided_at + d.delay).time_since_epoch().count();
   const instant counted = d.receipt.counted_at > 0 ? d.receipt.counted_at : turn;
-  return {counted, d.receipt.buckets, std::move(found)};
+  const auto &first = d.receipt.buckets, &further = d.further.buckets;
+  return {counted, {first[0], first[1], further[0], further[1]}, std::move(found)};
 }
 
 std::vector<std::int64_t> found_in(std::span<const tier<any_state>> tiers, instant clock) {
@@ -350,15 +356,15 @@ decision settled(std::span<const tier<State>> tiers, instant clock, bool done) {
   return d;
 }
 
-template decision record_all(std::span<const tier<any_state>>, moment);
-template decision record_all(std::span<const tier<any_replay>>, moment);
+template decision record_all(std::span<const tier<any_state>>, moment, further_receipt*);
+template decision record_all(std::span<const tier<any_replay>>, moment, further_receipt*);
 template decision fetch_all(std::span<const tier<any_state>>, moment);
 template decision fetch_all(std::span<const tier<any_replay>>, moment);
-template decision reserve_all(std::span<const tier<any_state>>, instant, span,
+template decision reserve_all(std::span<const tier<any_state>>, instant, span, further_receipt*,
                               std::vector<std::int64_t>*);
 template span cool_down_left(std::span<const tier<any_state>>, instant) noexcept;
 template span cool_down_left(std::span<const tier<any_replay>>, instant) noexcept;
-template decision reserve_at(std::span<const tier<any_replay>>, moment, span);
+template decision reserve_at(std::span<const tier<any_replay>>, moment, span, further_receipt*);
 template decision settled(std::span<const tier<any_state>>, instant, bool);
 template decision settled(std::span<const tier<any_replay>>, instant, bool);
 

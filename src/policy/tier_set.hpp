@@ -33,8 +33,10 @@ decision combined(std::span<const decision> of) noexcept;
 /// max_tiers. A cool-down stands behind the tiers of its limiter, has no number among them, and
 /// refuses with the number of the last. A single tier decides as its kernel's record() does; of
 /// several tiers, none may have count_refused.
+/// `further`: for the third and fourth bucket; may be null.
 template <class State>
-decision record_all(std::span<const tier<State>> tiers, moment now);
+decision record_all(std::span<const tier<State>> tiers, moment now,
+                    further_receipt* further = nullptr);
 
 template <class State>
 decision fetch_all(std::span<const tier<State>> tiers, moment now);
@@ -45,6 +47,7 @@ decision fetch_all(std::span<const tier<State>> tiers, moment now);
 /// `decided_at` is `now`, also if that is behind a state.
 template <class State>
 decision reserve_all(std::span<const tier<State>> tiers, instant now, span max_wait,
+                     further_receipt* further = nullptr,
                      std::vector<std::int64_t>* found = nullptr);
 
 /// How much of a cool-down is left.
@@ -53,7 +56,8 @@ span cool_down_left(std::span<const tier<State>> tiers, instant clock) noexcept;
 
 /// The decision on a request whose turn is known.
 template <class State>
-decision reserve_at(std::span<const tier<State>> tiers, moment turn, span max_wait);
+decision reserve_at(std::span<const tier<State>> tiers, moment turn, span max_wait,
+                    further_receipt* further = nullptr);
 
 /// What is known of a counted request at all of its tiers.
 struct tickets {
@@ -63,7 +67,7 @@ struct tickets {
   std::vector<std::int64_t> found;
 };
 
-tickets tickets_of(const decision& d, std::vector<std::int64_t> found = {});
+tickets tickets_of(const joint_decision& d, std::vector<std::int64_t> found = {});
 
 /// True if requests at these kernels can have left behind what the tickets say.
 bool could_leave(std::span<const kernel* const> kernels, const tickets& all);

@@ -64,7 +64,9 @@ constexpr description table[] = {
      "count_refused to false"},
     {error::cannot_settle, "cannot_settle", group::input,
      "this decision cannot be settled here: pass it to the limiters that made it (at most four), "
-     "with the same subjects and policies in the same order, and without count_refused"},
+     "with the same subjects and policies in the same order, without count_refused, and, if it is "
+     "a "
+     "joint_decision, not as a copy that is a decision"},
     {error::timed_out, "timed_out", group::not_counted,
      "the deadline passed before the check was sent, and nothing was counted: check that the "
      "server answers at the store's address, or allow more time"},

@@ -8,8 +8,8 @@ namespace weir::waiting {
 
 using std::chrono::microseconds;
 
-decision reservation::decision_since(steady_time reserved_at) const noexcept {
-  decision d = answer;
+joint_decision reservation::decision_since(steady_time reserved_at) const noexcept {
+  joint_decision d = answer;
   const time_point begins = d.decided_at + d.delay, idle = d.decided_at + d.reset_after;
   const auto waited = std::chrono::floor<microseconds>(due - postponed_by - reserved_at);
   d.delay = std::max(microseconds{0}, waited);

@@ -14,7 +14,7 @@ namespace weir::waiting {
 struct reservation {
   using steady_time = detail::check::steady_time;
 
-  decision answer;                           // with which it was made
+  joint_decision answer;                     // with which it was made
   std::vector<std::int64_t> found;           // see acquire_request
   steady_time due{};                         // by this process's clock
   std::uint64_t number = 0;                  // in the order of the answers
@@ -30,7 +30,7 @@ struct reservation {
 
   /// What a waiter is told when the reservation is due. The store may have made it for another
   /// waiter, so `decided_at` and `delay` are moved to the time at which this one got its own.
-  decision decision_since(steady_time reserved_at) const noexcept;
+  joint_decision decision_since(steady_time reserved_at) const noexcept;
   /// What a waiter is told if its max_wait ends before a cool-down, which lasts until `until`.
   decision refusal(std::chrono::microseconds max_wait, steady_time now, steady_time until) const;
 };

@@ -224,7 +224,7 @@ void waiter_line::take_answer(check& c, time now, orders& out) {
     const auto whole = known != nullptr ? known->max_wait : asked.max_wait;
     return tell(c, with_whole_max_wait(c.answer, whole - asked.max_wait), out);
   }
-  if (has_left && c.answer.delay.count() == 0) return tell(c, c.answer, out);
+  if (has_left && c.answer.delay.count() == 0) return finish(c, out);
   waiter& w = waiter_for(c);
   w.held = reservation_of(c, now);
   keep_order(w.held, w.latest, std::max(came(c), sent_at(c)), now);
@@ -276,6 +276,7 @@ reservation waiter_line::reservation_of(check& c, time now) noexcept {
   auto& asked = as<acquire_request>(c);
   reservation one;
   one.answer = c.answer;
+  if (const further_receipt* const taken = c.further_taken()) one.answer.further = *taken;
   one.found = std::move(asked.found);
   one.due = now + c.answer.delay;
   one.number = ++reservations_made_;
@@ -403,9 +404,10 @@ waiter* waiter_line::last_of_cost(std::int64_t cost) noexcept {
 
 // ---- results
 
-void waiter_line::tell(check& c, const decision& answer, orders& out) noexcept {
+void waiter_line::tell(check& c, const joint_decision& answer, orders& out) noexcept {
   c.ec = {};
   c.answer = answer;
+  if (further_receipt* const taken = c.further_taken()) *taken = answer.further;
   finish(c, out);
 }
 

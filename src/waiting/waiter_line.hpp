@@ -136,7 +136,7 @@ class waiter_line final {
   static void remove(waiter& w) noexcept;
   /// Null if no waiter of this cost has a reservation.
   waiter* last_of_cost(std::int64_t cost) noexcept;
-  void tell(detail::check& c, const decision& answer, orders& out) noexcept;
+  void tell(detail::check& c, const joint_decision& answer, orders& out) noexcept;
   void finish(detail::check& c, orders& out) noexcept;
 
   const line_rules rules_;

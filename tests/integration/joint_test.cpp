@@ -196,10 +196,10 @@ BOOST_AUTO_TEST_CASE(options_in_braces_go_with_any_form_of_claims) {
   run(io, [&]() -> asio::awaitable<void> {
     const auto token = asio::as_tuple(asio::deferred);
     const decision one = co_await record_all(on(0), {.timeout = 9s});
-    const decision two = co_await acquire_all(on(0), on(1), {.max_wait = 0s});
-    const decision three = co_await record_all(on(0), on(1), on(2), {.timeout = 9s});
+    const auto two = co_await acquire_all(on(0), on(1), {.max_wait = 0s});
+    const auto three = co_await record_all(on(0), on(1), on(2), {.timeout = 9s});
     const auto [ec, four] = co_await record_all(on(0), on(1), on(2), on(3), {}, token);
-    const decision listed = co_await record_all(all, {.timeout = 9s});
+    const auto listed = co_await record_all(all, {.timeout = 9s});
     BOOST_TEST((co_await fetch_all(on(0), {.timeout = 9s})).used == 5);
     BOOST_TEST((co_await settle_all(one, on(0), {.timeout = 9s})).allowed);
     BOOST_TEST((co_await refund_all(two, on(0), on(1), {.timeout = 9s})).allowed);

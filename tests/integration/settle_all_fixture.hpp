@@ -39,16 +39,16 @@ struct settle_all_fixture : server_fixture {
       }
     }
   }
-  decision record(const claim& a, const claim& b) {
+  joint_decision record(const claim& a, const claim& b) {
     return answer([&](auto caller) { weir::record_all(a, b, caller); });
   }
-  outcome ask_to_settle(const decision& d, const claim& a, const claim& b) {
+  outcome ask_to_settle(const joint_decision& d, const claim& a, const claim& b) {
     return outcome_of([&](auto caller) { weir::settle_all(d, a, b, caller); });
   }
-  decision settle(const decision& d, const claim& a, const claim& b) {
+  decision settle(const joint_decision& d, const claim& a, const claim& b) {
     return answer([&](auto caller) { weir::settle_all(d, a, b, caller); });
   }
-  decision refund(const decision& d, const claim& a, const claim& b) {
+  decision refund(const joint_decision& d, const claim& a, const claim& b) {
     return answer([&](auto caller) { weir::refund_all(d, a, b, caller); });
   }
   std::int64_t used(const limiter& l, std::string_view subject = "a") {

@@ -85,7 +85,7 @@ awaitable<void> use_all_calls(const weir::store& store,
     co_await l.reset(subject);
     BOOST_TEST((co_await l.fetch(subject)).used == 0);
 
-    const decision both = co_await record_all(tiered.on(subject), more.on(subject));
+    const auto both = co_await record_all(tiered.on(subject), more.on(subject));
     BOOST_TEST(both.allowed);
     lease inside = co_await gate.enter(subject, more.on(subject));
     BOOST_TEST(inside.allowed());

@@ -147,8 +147,8 @@ BOOST_AUTO_TEST_CASE(a_token_may_stand_where_options_may) {
   const concurrency_limiter gate(store, "gate", {.limit = 9, .group = "g"});
   const auto two = std::array{a.on("s"), b.on("s")};
   int told = 0;
-  decision said;
-  const auto token = [&](error_code ec, const decision& d) {
+  joint_decision said;
+  const auto token = [&](error_code ec, const joint_decision& d) {
     BOOST_TEST(!ec);
     said = d;
     ++told;

@@ -18,7 +18,7 @@ BOOST_AUTO_TEST_CASE(it_is_settled_with_the_claims_that_were_asked) {
                                     together);
     const limiter counts_all(
         store, "four", fixed_window{.limit = 10, .window = 24h, .count_refused = true}, together);
-    const decision d = record(one.on("a", 2), two.on("b", 3));
+    const joint_decision d = record(one.on("a", 2), two.on("b", 3));
     const auto error_of = [&](const claim& a, const claim& b) { return ask_to_settle(d, a, b).ec; };
     WEIR_TEST_ERROR(error_of(two.on("b"), one.on("a")), error::cannot_settle);
     WEIR_TEST_ERROR(error_of(one.on("b"), two.on("b")), error::cannot_settle);
@@ -32,6 +32,9 @@ BOOST_AUTO_TEST_CASE(it_is_settled_with_the_claims_that_were_asked) {
     };
     WEIR_TEST_ERROR(of_some(std::array{one.on("a")}), error::cannot_settle);
     WEIR_TEST_ERROR(of_some(std::array{one.on("a"), two.on("b"), three.on("b")}),
+                    error::cannot_settle);
+    const decision of_the_first_limiter = d;
+    WEIR_TEST_ERROR(ask_to_settle(of_the_first_limiter, one.on("a"), two.on("b")).ec,
                     error::cannot_settle);
     WEIR_TEST_ERROR(error_of(one.on("a", -1), two.on("b")), error::invalid_cost);
     WEIR_TEST_ERROR(error_of(one.on("a"), two.on("b", max_units + 1)), error::invalid_cost);
@@ -52,9 +55,9 @@ BOOST_AUTO_TEST_CASE(what_took_nothing_tells_how_things_stand) {
     const limiter one(store, "one", p, together), two(store, "two", p, together);
     const limiter elsewhere(store, "two", p, {.group = "other"});
     record(one.on("a", 2), two.on("a", 7));
-    const decision refused = record(one.on("a", 1), two.on("a", 4));
+    const joint_decision refused = record(one.on("a", 1), two.on("a", 4));
     BOOST_TEST(!refused.allowed);
-    for (const decision& d : {refused, decision{}}) {
+    for (const joint_decision& d : {refused, joint_decision{}}) {
       const decision now = settle(d, one.on("a", 0), two.on("a", 9));
       BOOST_TEST(!now.allowed);
       BOOST_TEST(now.limit == 10);
@@ -84,7 +87,7 @@ BOOST_AUTO_TEST_CASE(four_limiters_can_be_settled_and_five_cannot) {
       }
       return claims;
     };
-    decision d = answer([&](auto h) { record_all(on(4, 10), {}, h); });
+    joint_decision d = answer([&](auto h) { record_all(on(4, 10), {}, h); });
     BOOST_TEST(answer([&](auto h) { settle_all(d, on(4, 3), {}, h); }).allowed);
     for (std::size_t i = 0; i < 4; ++i) BOOST_TEST(used(all[i]) == 3 * static_cast<int>(i + 1));
     d = answer([&](auto h) { record_all(on(5, 10), {}, h); });
@@ -111,7 +114,7 @@ BOOST_AUTO_TEST_CASE(a_foreign_entry_in_one_key_leaves_all_as_they_were) {
             return first ? std::array{theirs.on("a", b), ours.on("a", a)}
                          : std::array{ours.on("a", a), theirs.on("a", b)};
           };
-          const decision d = answer([&](auto h) { record_all(claims(6, 4), {}, h); });
+          const joint_decision d = answer([&](auto h) { record_all(claims(6, 4), {}, h); });
           const auto key_of = [&](const char* resource) {
             const std::string pattern = "weir:{model}:" + (resource + number) + ":a:*";
             const auto keys = client.must("KEYS", pattern).children;
@@ -158,8 +161,8 @@ BOOST_AUTO_TEST_CASE(where_nothing_more_can_be_remembered_nothing_is_settled) {
   const weir::store store = make_memory_store(io.get_executor(), {.max_settled = 1});
   const limiter one(store, "one", token_bucket{10, per_day(1)}, together);
   const limiter two(store, "two", sliding_log{10, 24h}, together);
-  const decision d = record(one.on("a", 2), two.on("a", 2));
-  const decision e = record(one.on("a", 3), two.on("a", 3));
+  const joint_decision d = record(one.on("a", 2), two.on("a", 2));
+  const joint_decision e = record(one.on("a", 3), two.on("a", 3));
   BOOST_TEST(refund(d, one.on("a"), two.on("a")).allowed);
   WEIR_TEST_ERROR(ask_to_settle(e, one.on("a", 1), two.on("a", 5)).ec, error::settlements_full);
   BOOST_TEST(used(one) == 3);

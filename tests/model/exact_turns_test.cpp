@@ -4,6 +4,7 @@
 
 #include "model/policy_shapes.hpp"
 #include "model/tier_script.hpp"
+#include "support/joint.hpp"
 #include "support/redis_server.hpp"
 #include "support/text.hpp"
 
@@ -81,7 +82,9 @@ class subject {
     std::vector<turn> all;
     for (const auto& there : f_.reserve(asked_, now, checks, long_enough)) {
       auto found = policies::found_in(asked_.tiers(states_), now);
-      const decision d = policies::reserve_all<any_state>(asked_.tiers(states_), now, long_enough);
+      const joint_decision d = test::joint([&](auto* further) {
+        return policies::reserve_all<any_state>(asked_.tiers(states_), now, long_enough, further);
+      });
       BOOST_TEST_REQUIRE((d == there.said), "\n  C++: " << test::text_of(d) << "\n  Lua: "
                                                         << test::text_of(there.said));
       BOOST_TEST_REQUIRE(d.allowed);

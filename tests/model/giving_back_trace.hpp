@@ -4,6 +4,7 @@
 // what was given back.
 
 #include "policy/tier_set.hpp"
+#include "support/joint.hpp"
 #include "support/random_source.hpp"
 #include "support/sanitized.hpp"
 #include "support/test.hpp"
@@ -38,7 +39,7 @@ struct request {
   std::size_t by;
   instant clock, turn;
   std::vector<std::int64_t> costs;  // what is left of them
-  decision said;
+  joint_decision said;
   std::vector<std::int64_t> found;
   bool charged = false, is_settled = false;
 };
@@ -149,7 +150,9 @@ class trace {
     request r{};
     const asker& a = some_asker(r.by);
     r.costs = some_costs(a);
-    r.said = policies::record_all<any_state>(a.tiers(states_, r.costs), now_);
+    r.said = test::joint([&](auto* further) {
+      return policies::record_all<any_state>(a.tiers(states_, r.costs), now_, further);
+    });
     r.clock = r.turn = now_;
     if (!r.said.allowed) return;
     all_.push_back(std::move(r));
@@ -162,7 +165,10 @@ class trace {
     r.costs = some_costs(a);
     const auto asked = a.tiers(states_, r.costs);
     r.found = policies::found_in(asked, now_);
-    r.said = policies::reserve_all<any_state>(asked, now_, random_.magnitude(50 * step_size_));
+    const auto max_wait = random_.magnitude(50 * step_size_);
+    r.said = test::joint([&](auto* further) {
+      return policies::reserve_all<any_state>(asked, now_, max_wait, further);
+    });
     r.clock = now_;
     r.turn = now_ + r.said.delay.count();
     if (r.said.delay.count() == 0 || random_.one_in(5)) r.found.clear();

@@ -15,6 +15,7 @@
 #include "model/tier_script.hpp"
 #include "model/trace_clock.hpp"
 #include "redis/script/scripts.hpp"
+#include "support/joint.hpp"
 #include "support/redis_server.hpp"
 #include "support/sanitized.hpp"
 #include "support/text.hpp"
@@ -141,7 +142,8 @@ class turn_trace {
     auto found = asked_.restore(std::span(numbers).subspan(1));
     const auto there = asked_.tiers(found);
     const auto here = asked_.tiers(states_);
-    const decision d = policies::record_all<any_state>(here, now_);
+    const joint_decision d = test::joint(
+        [&](auto* further) { return policies::record_all<any_state>(here, now_, further); });
     compare(d, policies::record_all<any_replay>(there, now_));
     clock_->hear(d);
     if (d.allowed) taken_.push_back({now_, d, asked_.costs, {}});
@@ -163,7 +165,9 @@ class turn_trace {
          asked_.reserve(f_.turns, now_, checks, max_wait, f_.random.one_in(3))) {
       const auto here = asked_.tiers(states_);
       auto found_here = policies::found_in(here, now_);
-      const decision d = policies::reserve_all<any_state>(here, now_, max_wait);
+      const joint_decision d = test::joint([&](auto* further) {
+        return policies::reserve_all<any_state>(here, now_, max_wait, further);
+      });
       compare(d, there.said);
       clock_->hear(d);
       (d.allowed ? d.delay.count() > 0 ? reserved : at_once : refused) += 1;
@@ -192,7 +196,7 @@ class turn_trace {
 
   struct request {
     std::int64_t turn;
-    decision said;
+    joint_decision said;
     std::vector<std::int64_t> costs;
     std::vector<std::int64_t> found;  // by its reservation
   };

@@ -5,6 +5,7 @@
 #include "model/record_scripts.hpp"
 #include "model/reference.hpp"
 #include "model/trace_clock.hpp"
+#include "support/joint.hpp"
 #include "support/redis_server.hpp"
 #include "support/sanitized.hpp"
 #include "support/text.hpp"
@@ -75,7 +76,7 @@ class settled_trace {
 
  private:
   struct request {
-    decision said;
+    joint_decision said;
     std::vector<std::int64_t> costs;
     std::string marker = {};  // once it is settled
   };
@@ -85,17 +86,19 @@ class settled_trace {
                              "step " + std::to_string(step_) + ": " + what);
   }
 
-  void compare(const decision& here, const decision& there) const {
+  void compare(const joint_decision& here, const joint_decision& there) const {
     const auto same = [](const receipt::bucket& a, const receipt::bucket& b) {
       return a.whole == b.whole && a.part == b.part && a.returned == b.returned;
     };
-    if (here == there && std::ranges::equal(here.receipt.buckets, there.receipt.buckets, same) &&
+    if (here == there &&
+        std::ranges::equal(policies::tickets_of(here).buckets, policies::tickets_of(there).buckets,
+                           same) &&
         here.receipt.counted_at == there.receipt.counted_at) {
       return;
     }
-    const auto known = [](const decision& d) {
+    const auto known = [](const joint_decision& d) {
       std::string text = test::text_of(d) + " counted=" + std::to_string(d.receipt.counted_at);
-      for (const receipt::bucket& b : d.receipt.buckets) {
+      for (const receipt::bucket& b : policies::tickets_of(d).buckets) {
         text += " " + std::to_string(b.whole) + "/" + std::to_string(b.part) + "-" +
                 std::to_string(b.returned);
       }
@@ -110,7 +113,7 @@ class settled_trace {
       asked_.costs.push_back(f_.random.one_in(2) ? 1 : f_.random.magnitude(most));
     }
     auto found = f_.found_by(asked_, now_);
-    const decision d = policies::record_all<any_state>(asked_.tiers(states_), now_);
+    const joint_decision d = policies::record_all<any_state>(asked_.tiers(states_), now_);
     compare(d, policies::record_all<any_replay>(asked_.tiers(found), now_));
     clock_->hear(d);
     (d.allowed ? allowed : refused) += 1;

@@ -160,7 +160,8 @@ inline detail::taken_units taken_by(const fake_check& c) {
   return {.limiter = own.limiter,
           .subject = own.subject,
           .units = own.units,
-          .about = own.answer,
+          .about = {own.answer,
+                    own.further_taken() == nullptr ? further_receipt{} : *own.further_taken()},
           .further = {own.further().begin(), own.further().end()},
           .found = detail::as<detail::acquire_request>(own).found};
 }

@@ -20,7 +20,7 @@ struct limiter_fixture {
   }
   /// The decision of a call that must not fail.
   template <class Call>
-  decision answer(Call&& call) {
+  joint_decision answer(Call&& call) {
     const outcome o = outcome_of(call);
     BOOST_TEST_REQUIRE(!o.ec.failed(), o.ec.message());
     return o.d;

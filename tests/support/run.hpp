@@ -81,7 +81,7 @@ class event {
 /// What one caller was told.
 struct outcome {
   error_code ec;
-  decision d;
+  joint_decision d;
   int times = 0;  // how often the handler ran
 };
 
@@ -91,7 +91,7 @@ class crowd {
  public:
   auto caller() {
     state_->outcomes.emplace_back();
-    return [state = state_, i = state_->outcomes.size() - 1](error_code ec, decision d = {}) {
+    return [state = state_, i = state_->outcomes.size() - 1](error_code ec, joint_decision d = {}) {
       outcome& o = state->outcomes[i];
       o.ec = ec;
       o.d = d;

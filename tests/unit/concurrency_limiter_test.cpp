@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(an_object_whose_lease_went_back_has_none) {
   last = enter(gate(1));
   BOOST_TEST((last && last.is_held()));
   // The answer may outlive a temporary.
-  static_assert(std::is_same_v<decltype(std::declval<lease>().decision()), decision>);
+  static_assert(std::is_same_v<decltype(std::declval<lease>().decision()), weir::joint_decision>);
 }
 
 BOOST_AUTO_TEST_CASE(a_place_is_given_back_once) {

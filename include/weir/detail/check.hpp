@@ -119,10 +119,14 @@ class WEIR_EXPORT check {
 
   /// The further limiters of a joint check: all limiters count it, or none does.
   std::span<const term> further() const noexcept {
-    return further_ == nullptr ? std::span<const term>{} : std::span<const term>(*further_);
+    return further_ == nullptr ? std::span<const term>{} : std::span<const term>(further_->terms);
   }
   std::span<term> further() noexcept {
-    return further_ == nullptr ? std::span<term>{} : std::span<term>(*further_);
+    return further_ == nullptr ? std::span<term>{} : std::span<term>(further_->terms);
+  }
+  /// What those took; null if there are none.
+  further_receipt* further_taken() const noexcept {
+    return further().empty() ? nullptr : &further_->taken;
   }
 
   /// Gives up the limiters, which may hold the last handle of the store.
@@ -142,7 +146,7 @@ class WEIR_EXPORT check {
   const std::uintptr_t frame_hint;
 
  protected:
-  std::vector<term>* further_ = nullptr;  // in the derived joint_check_of
+  further_limiters* further_ = nullptr;  // in the derived joint_check_of
 
  public:
   // Arguments that every call has.
@@ -194,6 +198,8 @@ class check_of : public check {
 
   [[no_unique_address]] Request asked;
 
+  const decision& result() const noexcept { return answer; }
+
  protected:
   check_of(std::shared_ptr<const limiter_spec>&& owner, arguments&& with) noexcept
       : check(Request::kind, with.asked.traits(), std::move(owner), std::move(with.subject),
@@ -222,7 +228,7 @@ template <class Request>
 struct joint_arguments_of {
   using check_type = joint_check_of<Request>;
   arguments_of<Request> first = {};
-  std::vector<term> further = {};
+  further_limiters further = {};
 };
 
 /// A check that may have further limiters.
@@ -233,19 +239,20 @@ class joint_check_of : public check_of<Request> {
 
   void release_limiters() noexcept {
     this->limiter.reset();
-    terms_.clear();
+    limiters_.terms.clear();
   }
+  joint_decision result() const noexcept { return {this->answer, limiters_.taken}; }
 
  protected:
   joint_check_of(std::shared_ptr<const limiter_spec>&& owner, arguments&& with) noexcept
       : check_of<Request>(std::move(owner), std::move(with.first)),
-        terms_(std::move(with.further)) {
-    this->further_ = &terms_;
+        limiters_(std::move(with.further)) {
+    this->further_ = &limiters_;
   }
   ~joint_check_of() = default;
 
  private:
-  std::vector<term> terms_;
+  further_limiters limiters_;
 };
 
 /// The request of a check of that kind.

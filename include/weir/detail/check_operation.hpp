@@ -176,18 +176,18 @@ class check_operation final : public Check {
         ~last() { destroy(op, op->handler_); }
       } freed_afterwards{op};
       op->release_limiters();
-      call(std::move(op->handler_), op->ec, op->answer);
+      call(std::move(op->handler_), op->ec, op->result());
     } else {
       Handler handler(std::move(op->handler_));
       const error_code result = op->ec;
-      const decision answer = op->answer;
+      const auto answer = op->result();
       [[maybe_unused]] const std::optional<work> keep_alive(std::move(op->work_));
       destroy(op, handler);
       call(std::move(handler), result, answer);
     }
   }
 
-  static void call(Handler&& handler, const error_code& result, const decision& answer) {
+  static void call(Handler&& handler, const error_code& result, const auto& answer) {
     if constexpr (Check::has_decision) {
       std::move(handler)(result, answer);
     } else {

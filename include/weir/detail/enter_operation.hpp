@@ -33,7 +33,7 @@ struct enter_handler {
     in.subject = std::move(c.subject);
   }
 
-  void operator()(error_code ec, const decision& answer) && {
+  void operator()(error_code ec, const joint_decision& answer) && {
     Lease lease(std::move(in), ec, answer);
     std::move(handler)(ec, std::move(lease));
   }

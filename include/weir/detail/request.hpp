@@ -145,4 +145,10 @@ struct term {
   std::int64_t units = 1;  // as check::units
 };
 
+/// All of them, and what they took: the store fills that in, or the caller of a settlement.
+struct further_limiters {
+  std::vector<term> terms = {};
+  further_receipt taken = {};
+};
+
 }  // namespace weir::detail

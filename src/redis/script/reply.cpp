@@ -159,17 +159,17 @@ void answer_unreadable(call_key& key, error why) {
   for (detail::check& waiting : key.checks) waiting.ec = why;
 }
 
-/// Calls `next` for each place, with the empty answer of its check, or with an unused answer if
-/// that check is not pending any more.
+/// Calls `next` for each place, with the empty answer of its check and what its further limiters
+/// took, or with an unused answer if that check is not pending any more.
 template <class F>
 void each_check(call_key& key, F&& next) {
   std::uint32_t place = 0;
   for (detail::check& waiting : key.checks) {
     for (; place < waiting.flight.position; ++place) {
       decision unused;
-      next(unused);
+      next(unused, nullptr);
     }
-    next(waiting.answer);
+    next(waiting.answer, waiting.further_taken());
     ++place;
   }
 }
@@ -204,7 +204,9 @@ void replay(const Kernel& kernel, script_call& c, call_key& key,
     for (detail::check& waiting : key.checks) waiting.answer = kernel.fetch(state, now, cost);
     return;
   }
-  each_check(key, [&](decision& empty) { record_into(empty, kernel, state, now, cost); });
+  each_check(key, [&](decision& empty, further_receipt*) {
+    record_into(empty, kernel, state, now, cost);
+  });
 }
 
 /// Reads the reply for checks of one kernel. False if it is none.
@@ -272,10 +274,10 @@ void replay(const script_call& c, call_key& key, std::span<const std::int64_t> f
     }
     return;
   }
-  each_check(key, [&](decision& d) {
+  each_check(key, [&](decision& d, further_receipt* further) {
     // No cool_down_left: a request that goes at once is not in a cool-down.
-    d = c.traits.waits ? policies::reserve_at(asked, now, c.max_wait)
-                       : policies::record_all<policies::any_replay>(asked, now);
+    d = c.traits.waits ? policies::reserve_at(asked, now, c.max_wait, further)
+                       : policies::record_all<policies::any_replay>(asked, now, further);
   });
 }
 
@@ -301,7 +303,8 @@ void replay_reservations(const script_call& c, call_key& key, std::span<const st
     const auto own = fields.subspan(waiting.flight.position * width, width);
     const found_states found(c.tiers, own.subspan(1));
     if (found.failure() == error{}) {
-      waiting.answer = policies::reserve_at(found.tiers(), {now, own[0]}, c.max_wait);
+      waiting.answer = policies::reserve_at(found.tiers(), {now, own[0]}, c.max_wait,
+                                            waiting.further_taken());
       auto& asked = detail::as<detail::acquire_request>(waiting);
       if (waiting.answer.allowed && own[0] > now) asked.found.assign(own.begin() + 1, own.end());
       asked.cool_down_left = std::chrono::microseconds(
