@@ -96,17 +96,30 @@ void waiting_room::cancel(check& c, cancel_scope scope) {
 }
 
 bool waiting_room::takes(check& c, const line_rules& rules) {
-  const bool has_caller = !c.flight.is_detached;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!c.flight.is_detached && (alarm_.is_stopped() || ends_here(c))) return false;
+  }
+  take_in(c, rules);
+  return true;
+}
+
+/// The rarer end of a check at the store: it has to wait, has failed, its caller has left, or
+/// others wait.
+void waiting_room::take_in(check& c, const line_rules& rules) {
   const core_ptr core = c.limiter;
+  bool is_left = c.flight.is_detached;
   room_orders out;
   {
     const std::lock_guard lock(mutex_);
-    if (has_caller && (alarm_.is_stopped() || ends_here(c))) return false;
-    if (!alarm_.is_stopped()) take_answer(c, rules, out);
+    if (alarm_.is_stopped()) {
+      is_left = true;  // the context is gone
+    } else {
+      take_answer(c, rules, out);
+    }
   }
   carry_out(core, out);
-  if (!has_caller) c.finish(delivery::discard);
-  return true;
+  if (is_left) c.finish(delivery::discard);
 }
 
 void waiting_room::on_timer(const core_ptr& core) {
@@ -211,8 +224,6 @@ bool waiting_room::ends_here(check& c) {
   return true;
 }
 
-/// The rarer end of a check at the store: it has to wait, has failed, its caller has left, or
-/// others wait.
 void waiting_room::take_answer(check& c, const line_rules& rules, room_orders& out) {
   const error_code failure = c.ec;
   const bool is_reserved = c.answer.allowed;

@@ -64,6 +64,7 @@ class waiting_room final {
   void start(const core_ptr& core);
   bool goes_directly(detail::check& c, const line_rules& rules);
   bool ends_here(detail::check& c);
+  void take_in(detail::check& c, const line_rules& rules);
   void take_answer(detail::check& c, const line_rules& rules, room_orders& out);
   void count_off(const detail::check& c) noexcept;
   time cool_down_of(const detail::check& c) const;

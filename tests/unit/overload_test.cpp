@@ -320,6 +320,23 @@ BOOST_AUTO_TEST_CASE(a_healthy_server_is_kept_busy) {
   }
 }
 
+// A server that stood still for once is not slow: single keys follow each other without pauses.
+BOOST_AUTO_TEST_CASE(one_slow_answer_of_a_fast_server_is_no_reason_for_pauses) {
+  weir::detail::send_window window(500ms, 64, 1);
+  moment now{1h};
+  window.reset(1ms);
+  const auto answer_after = [&](std::chrono::milliseconds took) {
+    const moment sent = now;
+    window.sent(1, 500ms, sent);
+    now += took;
+    window.answered(1, sent, true, true, now);
+    return window.room(now) > 0;
+  };
+  BOOST_TEST(answer_after(1ms));
+  BOOST_TEST(answer_after(450ms));
+  BOOST_TEST(!answer_after(300ms));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace overload_test
