@@ -15,7 +15,7 @@ using namespace weir::redis::test;
 using weir::error;
 using driver = sentinel_driver;
 using state = driver::state;
-using moment = driver::moment;
+using weir::test::moment;
 
 BOOST_AUTO_TEST_SUITE(sentinel_core_suite)
 
@@ -26,7 +26,7 @@ BOOST_AUTO_TEST_CASE(it_subscribes_and_then_asks) {
   d.ask();
   BOOST_TEST(d.host == "s1");
   d.opened(error{});
-  const std::string sent = d.writing;
+  const std::string sent(*d.writing);
   const auto login = sent.find("AUTH"), subscribe = sent.find("SUBSCRIBE"),
              question = sent.find("GET-MASTER-ADDR-BY-NAME\r\n$8\r\nmymaster");
   BOOST_TEST((login < subscribe && subscribe < question && question != sent.npos));
@@ -148,9 +148,9 @@ BOOST_AUTO_TEST_CASE(a_question_that_was_not_sent_goes_with_its_connection) {
   d.ask();  // waits for the first one's write
   d.received_nothing();
   d.opened(error{});
-  const auto question = d.writing.find("GET-MASTER-ADDR");
-  BOOST_TEST(d.writing.find("HELLO") < question);
-  BOOST_TEST(d.writing.find("GET-MASTER-ADDR", question + 1) == d.writing.npos);
+  const auto question = d.writing->find("GET-MASTER-ADDR");
+  BOOST_TEST(d.writing->find("HELLO") < question);
+  BOOST_TEST(d.writing->find("GET-MASTER-ADDR", question + 1) == std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(a_silent_sentinel_is_left) {
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(a_silent_sentinel_is_left) {
   d.watch();
   const auto begin = d.now;
   while (d.core.current() == state::watching) {
-    if (!d.writing.empty()) d.written();
+    if (d.writing) d.written();
     d.wait();
     BOOST_TEST_REQUIRE((d.now - begin < 1min));
   }
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(a_sentinel_that_answers_is_kept) {
   d.watch();
   for (const auto end = d.now + 1h; d.now < end;) {
     d.wait();
-    if (d.writing.empty()) continue;
+    if (!d.writing) continue;
     d.written();
     d.received(address("10.0.0.1", 6379));
   }
@@ -192,8 +192,8 @@ BOOST_AUTO_TEST_CASE(a_failover_that_was_announced_without_a_connection_is_notic
   d.written();
   d.received(sentinel_hello + subscribed + address("10.0.0.2", 6380));
   BOOST_TEST(d.moves == 0);  // this Sentinel may be the one that does not know the master yet
-  while (d.writing.empty()) d.wait();
-  BOOST_TEST(d.writing.find("GET-MASTER-ADDR") != d.writing.npos);
+  while (!d.writing) d.wait();
+  BOOST_TEST(d.writing->find("GET-MASTER-ADDR") != std::string::npos);
   d.written();
   d.received(address("10.0.0.2", 6380));
   BOOST_TEST(d.moves == 1);
@@ -209,7 +209,7 @@ BOOST_AUTO_TEST_CASE(a_sentinel_that_names_another_master_once_moves_nobody) {
   d.written();
   d.received(sentinel_hello + subscribed + address("10.0.0.2", 6380));
   for (int i = 0; i < 3; ++i) {
-    while (d.writing.empty()) d.wait();
+    while (!d.writing) d.wait();
     d.written();
     d.received(address("10.0.0.1", 6379));
   }
@@ -239,10 +239,10 @@ BOOST_AUTO_TEST_CASE(a_master_is_left_when_another_was_named_for_a_second) {
   o.ping_interval = 10ms;
   driver d(o);
   d.watch();
-  std::optional<driver::moment> first;
+  std::optional<moment> first;
   while (d.moves == 0) {
     d.wait();
-    if (d.writing.empty()) continue;
+    if (!d.writing) continue;
     if (!first) first = d.now;
     BOOST_TEST_REQUIRE((d.now <= *first + 2s));
     d.written();
@@ -266,7 +266,7 @@ BOOST_AUTO_TEST_CASE(nothing_hangs_whatever_fails) {
     const auto below = [&](std::int64_t n) { return random.between(0, n - 1); };
     for (int run = 0; run < 300; ++run) {
       driver d;
-      d.closes_at_once = below(2) == 0;
+      d.settles_at_once = below(2) == 0;
       for (int step = 0; step < 60; ++step) {
         switch (below(8)) {
           case 0:
@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(nothing_hangs_whatever_fails) {
             if (d.opening) d.opened(below(3) == 0 ? error::connection_refused : error{});
             break;
           case 2:
-            if (!d.writing.empty()) d.written(below(5) != 0);
+            if (d.writing) d.written(below(5) != 0);
             break;
           case 3:
             if (d.reading) d.received(sentinel_hello + subscribed + address("10.0.0.1", 6379));
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(nothing_hangs_whatever_fails) {
           d.settle();
         } else if (d.opening) {
           d.opened(error{});
-        } else if (!d.writing.empty()) {
+        } else if (d.writing) {
           d.written();
         } else if (d.reading && d.core.current() == state::asking) {
           d.received(sentinel_hello + subscribed + address("10.0.0.1", 6379));

@@ -6,31 +6,17 @@
 #include <vector>
 
 #include "fake_redis.hpp"
+#include "fault_kinds.hpp"
 #include "weir/redis_store.hpp"
 
 /// What a session can go through with a server that is there: which calls are made and when, and
 /// what the server is like.
 namespace weir::redis::test {
 
-/// Which limiters a check asks.
-enum class asks { one, tiers, several };
-
-struct question {
-  std::string_view subject;
-  error told{};  // if nothing goes wrong but what the scenario wants
-  asks of = asks::one;
-  detail::check_kind kind = detail::check_kind::record;
-  std::int64_t cost = 1;
-};
-
-/// Before there is a connection, while a write with checks is under way, or when there is nothing
-/// else to do.
-enum class when { at_first, during_write, in_quiet };
-
-struct questions {
-  when asked;
-  std::vector<question> all;
-};
+using weir::test::asks;
+using weir::test::question;
+using weir::test::questions;
+using weir::test::when;
 
 struct scenario {
   std::string_view name;

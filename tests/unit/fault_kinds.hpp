@@ -2,28 +2,30 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <vector>
 
-/// What can go wrong in a session, and where.
-namespace weir::redis::test {
+#include "wire.hpp"
+
+/// What can go wrong on a connection of any protocol, and where.
+namespace weir::test {
 
 // clang-format off
-enum class kind : std::uint8_t {
+enum class fault_kind : std::uint8_t {
   open_fails, open_hung_up, open_tls_failed,
   write_fails, write_stuck,
   read_fails, read_tls_failed, read_fails_halfway, garbage, garbage_halfway, wrong_reply,
-  silence,
+  silence, time_passes,
+  said, of_protocol,
   deadline, cancel_one, cancel_all, cancel_unsent, close, abandon,
   count
 };
 // clang-format on
 
-inline constexpr std::size_t fault_kinds = static_cast<std::size_t>(kind::count);
+inline constexpr std::size_t fault_kinds = static_cast<std::size_t>(fault_kind::count);
 
-inline std::string_view name_of(kind k) {
+inline std::string_view name_of(fault_kind k) {
   constexpr std::string_view names[] = {"opening fails",
                                         "opening ends in TLS",
                                         "opening is refused in TLS",
@@ -36,6 +38,9 @@ inline std::string_view name_of(kind k) {
                                         "garbage halfway",
                                         "a wrong reply",
                                         "silence",
+                                        "time passes",
+                                        "the server says something else",
+                                        "a fault of the protocol",
                                         "deadlines",
                                         "one caller cancels",
                                         "all callers cancel",
@@ -47,43 +52,13 @@ inline std::string_view name_of(kind k) {
 }
 
 struct fault {
-  kind what;
+  fault_kind what;
   std::size_t at;         // the step before which it strikes; of writes: which of them
-  std::size_t bytes = 0;  // of writes: how many get through
+  std::size_t which = 0;  // of writes: how many bytes get through; else: which one of its kind
 };
 
-inline bool is_of_write(kind k) { return k == kind::write_fails || k == kind::write_stuck; }
-
-/// What may differ while all goes well.
-struct manner {
-  bool eager = false;  // replies come before their write is reported done
-  bool whole = false;  // all replies come in one read, not in one each
-  bool late = false;   // what is under way at a close still succeeds
-  bool hasty = false;  // deadlines are near
-};
-
-enum class step : std::uint8_t { open, write, read, come_back, wait };
-
-/// What the next step is, and what could go wrong with it.
-struct situation {
-  step next;
-  bool reading, connected, greeting, reply, reply_to_script, alive, asked;
-};
-
-inline std::vector<kind> possible(const situation& s) {
-  std::vector<kind> all;
-  const auto add = [&](bool possible, std::initializer_list<kind> some) {
-    if (possible) all.insert(all.end(), some);
-  };
-  add(s.next == step::open, {kind::open_fails, kind::open_hung_up, kind::open_tls_failed});
-  add(s.connected && s.reading, {kind::read_fails, kind::garbage});
-  add(s.connected && s.reading && s.greeting, {kind::read_tls_failed});
-  add(s.connected && s.reading && s.reply, {kind::read_fails_halfway, kind::garbage_halfway});
-  add(s.connected && s.reading && s.reply_to_script && !s.greeting, {kind::wrong_reply});
-  add(s.alive, {kind::silence});
-  add(s.asked, {kind::cancel_one, kind::cancel_all, kind::cancel_unsent});
-  add(true, {kind::close, kind::abandon});
-  return all;
+inline bool is_of_write(fault_kind k) {
+  return k == fault_kind::write_fails || k == fault_kind::write_stuck;
 }
 
 inline std::string text_of(manner m, const std::vector<fault>& faults) {
@@ -94,9 +69,36 @@ inline std::string text_of(manner m, const std::vector<fault>& faults) {
   for (const fault& f : faults) {
     text += "; ";
     text += name_of(f.what);
-    text += " at " + std::to_string(f.at) + ", bytes " + std::to_string(f.bytes);
+    text += " at " + std::to_string(f.at) + ", number " + std::to_string(f.which);
   }
   return text;
 }
 
-}  // namespace weir::redis::test
+/// What a server may say in place of what was asked.
+struct saying {
+  std::string_view text;
+  error means{};      // what a caller may be told for it
+  bool ends = false;  // that connection will not serve
+};
+
+/// Which limiters a check asks.
+enum class asks { one, tiers, several };
+
+struct question {
+  std::string_view subject;
+  error told{};  // if nothing goes wrong but what the scenario wants
+  asks of = asks::one;
+  detail::check_kind kind = detail::check_kind::record;
+  std::int64_t cost = 1;
+};
+
+/// Before there is a connection, while a write with checks is under way, or when there is nothing
+/// else to do.
+enum class when { at_first, during_write, in_quiet };
+
+struct questions {
+  when asked;
+  std::vector<question> all;
+};
+
+}  // namespace weir::test
