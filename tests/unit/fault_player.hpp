@@ -104,7 +104,7 @@ class player {
     }
   }
   virtual void close(wire& w) {
-    w.closed = true, w.close();
+    w.closed = true, w.close(), w.pump();
     for (const asked_check* a : asked_) BOOST_TEST_REQUIRE((a->by != &w || a->finished()));
   }
   virtual void abandon(wire& w) {

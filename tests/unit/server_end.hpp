@@ -26,6 +26,7 @@ struct asked_check {
   };
 
   fake_check* check = nullptr;
+  std::string key = {};
   const wire* by = nullptr;  // null: a cluster's core chooses
   error told{};              // if nothing goes wrong but what the scenario wants
   place where = place::client;
@@ -66,6 +67,7 @@ class server_end {
   }
 
   std::deque<reply> replies;  // on their way
+  bool is_up = true;          // reads
   bool hangs_up = false;      // once the replies are out
   bool turns_away = false;    // will not serve this connection
   std::string refuses;        // if not empty, what it answers to the next call, once
