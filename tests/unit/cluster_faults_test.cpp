@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "cluster_play.hpp"
-#include "fault_player.hpp"
+#include "fault_plays.hpp"
 #include "redis/slot.hpp"
-#include "support/sanitized.hpp"
 
 namespace cluster_faults_test {
 namespace {
@@ -158,15 +157,14 @@ class cluster_player final : public player {
 };
 
 void play_all(std::string_view name, scenario s) {
-  tally total;
+  plays all;
+  const auto make = [s](manner m, const std::vector<fault>& faults) {
+    return std::make_unique<cluster_player>(s, m, faults);
+  };
   for (const manner m : {manner{}, manner{.eager = true, .whole = true, .late = true}}) {
-    total.play_all(
-        name, m,
-        [&](const std::vector<fault>& faults) {
-          return std::make_unique<cluster_player>(s, m, faults);
-        },
-        is_sanitized ? 7 : 1);
+    all.play_all(name, m, make, is_sanitized ? 7 : 1);
   }
+  all.expect_all();
 }
 
 }  // namespace

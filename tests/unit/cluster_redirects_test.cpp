@@ -112,8 +112,7 @@ BOOST_AUTO_TEST_CASE(a_check_that_comes_back_from_a_lost_node_keeps_its_place) {
   third.is_up = false;
   c.submit(one, "a");
   const auto link_to_third = [&] {
-    return std::find_if(c.links.begin(), c.links.end(),
-                        [](const auto& l) { return l->node == 3; });
+    return std::find_if(c.links.begin(), c.links.end(), [](const auto& l) { return l->node == 3; });
   };
   while (link_to_third() == c.links.end()) {
     if (!step_all(c)) c.wait();

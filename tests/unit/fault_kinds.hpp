@@ -26,27 +26,17 @@ enum class fault_kind : std::uint8_t {
 inline constexpr std::size_t fault_kinds = static_cast<std::size_t>(fault_kind::count);
 
 inline std::string_view name_of(fault_kind k) {
-  constexpr std::string_view names[] = {"opening fails",
-                                        "opening ends in TLS",
-                                        "opening is refused in TLS",
-                                        "a write fails",
-                                        "a write gets stuck",
-                                        "a read fails",
-                                        "a read fails in TLS",
-                                        "a read fails halfway",
-                                        "garbage",
-                                        "garbage halfway",
-                                        "a wrong reply",
-                                        "silence",
-                                        "time passes",
-                                        "the server says something else",
-                                        "a fault of the protocol",
-                                        "deadlines",
-                                        "one caller cancels",
-                                        "all callers cancel",
-                                        "all callers cancel what is unsent",
-                                        "the store is closed",
-                                        "the context shuts down"};
+  // clang-format off
+  constexpr std::string_view names[] = {
+      "opening fails", "opening ends in TLS", "opening is refused in TLS",
+      "a write fails", "a write gets stuck",
+      "a read fails", "a read fails in TLS", "a read fails halfway",
+      "garbage", "garbage halfway", "a wrong reply",
+      "silence", "time passes",
+      "the server says something else", "a fault of the protocol",
+      "deadlines", "one caller cancels", "all callers cancel", "all callers cancel what is unsent",
+      "the store is closed", "the context shuts down"};
+  // clang-format on
   static_assert(std::size(names) == fault_kinds);
   return names[static_cast<std::size_t>(k)];
 }

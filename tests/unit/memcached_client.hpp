@@ -31,6 +31,8 @@ class client final : public weir::test::wire_of<connection_core, memcached_optio
     wire::server = this;
   }
 
+  using wire::is_up;
+
   std::int64_t clock_offset = 0;  // from the server's clock, in microseconds
   bool refuses_connections = false;
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -38,15 +39,28 @@ struct asked_check {
   std::optional<detail::cancel_scope> cancelled = {};
 
   bool finished() const { return check->finished > 0; }
-  bool is_told(error e) const {
-    return finished() && (check->ec ? check->ec == e : e == error{});
-  }
+  bool is_told(error e) const { return finished() && (check->ec ? check->ec == e : e == error{}); }
   bool is_under_way() const { return where == place::write || where == place::server; }
   /// How it was when it ended stays known.
   void go_to(place p) {
     if (!finished()) where = p;
   }
 };
+
+/// Holds whatever happens: it ends once, and its caller was told what the server has done.
+inline void judge_fate(const asked_check& a) {
+  BOOST_TEST_REQUIRE(a.check->finished == 1);
+  BOOST_TEST_REQUIRE(a.executed <= 1);
+  if (a.check->ec == condition::not_counted) BOOST_TEST_REQUIRE(a.executed == 0);
+  if (a.check->ec) return;
+  BOOST_TEST_REQUIRE(a.executed == 1);
+  if (a.check->kind == detail::check_kind::reset) return;
+  const decision& answer = a.check->answer;
+  BOOST_TEST_REQUIRE(answer.allowed == a.right.allowed);
+  BOOST_TEST_REQUIRE(answer.used == a.right.used);
+  BOOST_TEST_REQUIRE(answer.limit == a.right.limit);
+  BOOST_TEST_REQUIRE(static_cast<int>(answer.tier) == a.right.tier);
+}
 
 /// The server's end.
 class server_end {

@@ -14,10 +14,10 @@
 
 #include "redis/script/scripts.hpp"
 #include "redis/slot.hpp"
+#include "server_end.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
 #include "support/script_names.hpp"
-#include "server_end.hpp"
 #include "window_reply.hpp"
 
 namespace weir::redis::test {

@@ -53,9 +53,9 @@ class wire {
   moment poll_until = moment::min();
 
   // What is wrong with the connection there is.
-  bool silent = false;  // nothing comes to an end any more
-  bool stuck = false;   // the write does not
-  bool is_cut = false;  // after these replies, the connection ends
+  bool silent = false;                      // nothing comes to an end any more
+  bool stuck = false;                       // the write does not
+  bool is_cut = false;                      // after these replies, the connection ends
   std::size_t through = std::string::npos;  // so much of the write gets through
   write_fate after_that = write_fate::succeeds;
 
