@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "fault_kinds.hpp"
 #include "simulated_cluster.hpp"
 
 /// What the tests of a simulated cluster share: its quiet end, and what must be true of it.

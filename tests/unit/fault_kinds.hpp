@@ -1,5 +1,6 @@
 #pragma once
 
+#include <boost/test/unit_test.hpp>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -62,6 +63,21 @@ inline std::string text_of(manner m, const std::vector<fault>& faults) {
     text += " at " + std::to_string(f.at) + ", number " + std::to_string(f.which);
   }
   return text;
+}
+
+/// Holds whatever happens: it ends once, and its caller was told what the server has done.
+inline void judge_fate(const asked_check& a) {
+  BOOST_TEST_REQUIRE(a.check->finished == 1);
+  BOOST_TEST_REQUIRE(a.executed <= 1);
+  if (a.check->ec == condition::not_counted) BOOST_TEST_REQUIRE(a.executed == 0);
+  if (a.check->ec) return;
+  BOOST_TEST_REQUIRE(a.executed == 1);
+  if (a.check->kind == detail::check_kind::reset) return;
+  const decision& answer = a.check->answer;
+  BOOST_TEST_REQUIRE(answer.allowed == a.right.allowed);
+  BOOST_TEST_REQUIRE(answer.used == a.right.used);
+  BOOST_TEST_REQUIRE(answer.limit == a.right.limit);
+  BOOST_TEST_REQUIRE(static_cast<int>(answer.tier) == a.right.tier);
 }
 
 /// What a server may say in place of what was asked.

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/test/unit_test.hpp>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -46,21 +45,6 @@ struct asked_check {
     if (!finished()) where = p;
   }
 };
-
-/// Holds whatever happens: it ends once, and its caller was told what the server has done.
-inline void judge_fate(const asked_check& a) {
-  BOOST_TEST_REQUIRE(a.check->finished == 1);
-  BOOST_TEST_REQUIRE(a.executed <= 1);
-  if (a.check->ec == condition::not_counted) BOOST_TEST_REQUIRE(a.executed == 0);
-  if (a.check->ec) return;
-  BOOST_TEST_REQUIRE(a.executed == 1);
-  if (a.check->kind == detail::check_kind::reset) return;
-  const decision& answer = a.check->answer;
-  BOOST_TEST_REQUIRE(answer.allowed == a.right.allowed);
-  BOOST_TEST_REQUIRE(answer.used == a.right.used);
-  BOOST_TEST_REQUIRE(answer.limit == a.right.limit);
-  BOOST_TEST_REQUIRE(static_cast<int>(answer.tier) == a.right.tier);
-}
 
 /// The server's end.
 class server_end {
