@@ -30,7 +30,7 @@ std::vector<questions> calls() {
 
 class cluster_player final : public player {
  public:
-  cluster_player(scenario s, manner m, std::vector<fault> faults)
+  cluster_player(scenario s, manner m, std::vector<planned_fault> faults)
       : player(calls(), m, std::move(faults)), moves_late_(s == scenario::knows_an_old_map) {
     c_.how = m;
     if (s != scenario::moves_a_slot) return;
@@ -158,7 +158,7 @@ class cluster_player final : public player {
 
 void play_all(std::string_view name, scenario s) {
   plays all;
-  const auto make = [s](manner m, const std::vector<fault>& faults) {
+  const auto make = [s](manner m, const std::vector<planned_fault>& faults) {
     return std::make_unique<cluster_player>(s, m, faults);
   };
   for (const manner m : {manner{}, manner{.eager = true, .whole = true, .late = true}}) {

@@ -22,7 +22,7 @@ using weir::error_code;
 
 class session_player final : public player {
  public:
-  session_player(const scenario& s, manner m, std::vector<fault> faults)
+  session_player(const scenario& s, manner m, std::vector<planned_fault> faults)
       : player(s.asked, m, std::move(faults)), scenario_(s), link_(s.options) {
     link_.settles_at_once = false;
     link_.how = m;
@@ -89,7 +89,7 @@ class session_player final : public player {
 };
 
 auto player_of(const scenario& s) {
-  return [&s](manner m, const std::vector<fault>& faults) {
+  return [&s](manner m, const std::vector<planned_fault>& faults) {
     return std::make_unique<session_player>(s, m, faults);
   };
 }

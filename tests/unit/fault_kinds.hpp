@@ -42,7 +42,7 @@ inline std::string_view name_of(fault_kind k) {
   return names[static_cast<std::size_t>(k)];
 }
 
-struct fault {
+struct planned_fault {
   fault_kind what;
   std::size_t at;         // the step before which it strikes; of writes: which of them
   std::size_t which = 0;  // of writes: how many bytes get through; else: which one of its kind
@@ -52,12 +52,12 @@ inline bool is_of_write(fault_kind k) {
   return k == fault_kind::write_fails || k == fault_kind::write_stuck;
 }
 
-inline std::string text_of(manner m, const std::vector<fault>& faults) {
+inline std::string text_of(manner m, const std::vector<planned_fault>& faults) {
   std::string text = m.eager ? "replies first" : "writes first";
   if (m.whole) text += ", whole";
   if (m.late) text += ", late";
   if (m.hasty) text += ", hasty";
-  for (const fault& f : faults) {
+  for (const planned_fault& f : faults) {
     text += "; ";
     text += name_of(f.what);
     text += " at " + std::to_string(f.at) + ", number " + std::to_string(f.which);

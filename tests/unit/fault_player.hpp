@@ -18,7 +18,7 @@ namespace weir::test {
 /// their servers, its checks, and what is special about it.
 class player {
  public:
-  player(std::vector<questions> scenario, manner m, std::vector<fault> faults)
+  player(std::vector<questions> scenario, manner m, std::vector<planned_fault> faults)
       : how(m), faults_(std::move(faults)), scenario_(std::move(scenario)) {}
   virtual ~player() = default;
 
@@ -39,7 +39,7 @@ class player {
   }
 
   bool explores = false;  // notes the faults that are possible from the last one on
-  std::vector<fault> possible;
+  std::vector<planned_fault> possible;
   std::size_t steps = 0;
 
  protected:
@@ -128,7 +128,7 @@ class player {
     return std::all_of(asked_.begin(), asked_.end(), [](const auto* a) { return a->finished(); });
   }
   bool have(std::initializer_list<kind> some) const {
-    return std::any_of(faults_.begin(), faults_.end(), [&](const fault& f) {
+    return std::any_of(faults_.begin(), faults_.end(), [&](const planned_fault& f) {
       return std::find(some.begin(), some.end(), f.what) != some.end();
     });
   }
@@ -136,7 +136,7 @@ class player {
   void go_on();
 
   const manner how;
-  const std::vector<fault> faults_;
+  const std::vector<planned_fault> faults_;
   std::vector<asked_check*> asked_;
 
  private:
@@ -167,7 +167,7 @@ class player {
   void judge(const asked_check& a) const;
   bool strikes_here();
   void explore(const wire& w);
-  void strike(const fault& f, wire& w);
+  void strike(const planned_fault& f, wire& w);
   void notice();
   void handed_out(wire& w);
   void recover();
@@ -200,7 +200,7 @@ inline bool player::strikes_here() {
   if (all.empty()) return false;
   wire& w = *all[number % all.size()];
   if (explores && struck_ == faults_.size()) explore(w);
-  for (const fault& f : faults_) {
+  for (const planned_fault& f : faults_) {
     if (is_of_write(f.what) || f.at != number) continue;
     ++struck_;
     strike(f, w);
@@ -254,7 +254,7 @@ inline bool player::may_be_told(const asked_check& a, error_code e) const {
   using place = asked_check::place;
   if (e == a.refusal && a.where == place::replied) return true;
   if (e == a.told && !a.was_written) return true;  // refused in the greeting
-  for (const fault& f : faults_) {
+  for (const planned_fault& f : faults_) {
     if (f.what == kind::said && e == sayings()[f.which].means) return true;
   }
   const bool closed = have({kind::close});

@@ -19,15 +19,16 @@ class plays {
  public:
   /// Returns what else could have gone wrong after these faults.
   template <class Make>
-  std::vector<fault> play(std::string_view name, manner m, const std::vector<fault>& faults,
-                          bool explores, Make&& make) {
+  std::vector<planned_fault> play(std::string_view name, manner m,
+                                  const std::vector<planned_fault>& faults, bool explores,
+                                  Make&& make) {
     BOOST_TEST_CONTEXT(name << ", " << text_of(m, faults)) {
       const auto p = make(m, faults);
       p->explores = explores;
       p->run();
       ++runs_;
       steps_ += p->steps;
-      for (const fault& f : faults) ++struck_[static_cast<std::size_t>(f.what)];
+      for (const planned_fault& f : faults) ++struck_[static_cast<std::size_t>(f.what)];
       return std::move(p->possible);
     }
     return {};
@@ -35,7 +36,7 @@ class plays {
   /// Without a fault, then with each fault at each step.
   template <class Make>
   void play_all(std::string_view name, manner m, Make&& make, std::size_t one_of = 1) {
-    for (const fault& f : play(name, m, {}, true, make)) {
+    for (const planned_fault& f : play(name, m, {}, true, make)) {
       if (number_++ % one_of == 0) play(name, m, {f}, false, make);
     }
   }
@@ -44,8 +45,8 @@ class plays {
   template <class Make>
   void play_pairs(std::string_view name, manner m, Make&& make, std::size_t one_of) {
     if (pair_ == 0) BOOST_TEST_MESSAGE("seed " << (pair_ = run_seed()));
-    for (const fault& first : play(name, m, {}, true, make)) {
-      for (const fault& second : play(name, m, {first}, true, make)) {
+    for (const planned_fault& first : play(name, m, {}, true, make)) {
+      for (const planned_fault& second : play(name, m, {first}, true, make)) {
         if (pair_++ % one_of == 0) play(name, m, {first, second}, false, make);
       }
     }

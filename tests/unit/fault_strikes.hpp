@@ -44,7 +44,7 @@ inline void player::explore(const wire& w) {
   }
 }
 
-inline void player::strike(const fault& f, wire& w) {
+inline void player::strike(const planned_fault& f, wire& w) {
   const auto only = [&](const std::string& bytes) {
     lose(w);
     const int before = w.closes;
@@ -54,6 +54,15 @@ inline void player::strike(const fault& f, wire& w) {
   const auto half_a_reply = [&] {
     const std::string& reply = w.server->replies.front().bytes;
     return reply.substr(0, reply.size() / 2);
+  };
+  // Connections may be given up meanwhile.
+  const auto pass = [&](auto&& time) {
+    std::map<wire*, int> before;
+    for (wire* each : live()) before[each] = each->closes;
+    time();
+    for (const auto& [each, closes] : before) {
+      if (each->closes > closes) lose(*each);
+    }
   };
   const auto cancel_some = [&] {
     const auto scope = f.what == kind::cancel_unsent ? detail::cancel_scope::only_unsent
@@ -97,22 +106,17 @@ inline void player::strike(const fault& f, wire& w) {
       lose(w);
       w.silent = true;
       return;
-    case kind::time_passes: {
-      std::map<wire*, int> before;
-      for (wire* each : live()) before[each] = each->closes;
-      wait();
-      for (const auto& [each, closes] : before) {
-        if (each->closes > closes) lose(*each);
-      }
-      return;
-    }
+    case kind::time_passes:
+      return pass([&] { wait(); });
     case kind::said:
       return say(sayings()[f.which], w);
     case kind::of_protocol:
       return strike_own(f.which, w);
     case kind::deadline:
-      for (int i = 0; i < 2; ++i) pass_deadlines();  // the timer comes late, and puts them off
-      for (wire* each : live()) each->pump();
+      pass([&] {
+        for (int i = 0; i < 2; ++i) pass_deadlines();  // the timer comes late, and puts them off
+        for (wire* each : live()) each->pump();
+      });
       BOOST_TEST_REQUIRE(all_finished());
       return;
     case kind::cancel_one:
@@ -132,7 +136,7 @@ inline void player::strike(const fault& f, wire& w) {
 
 inline void player::handed_out(wire& w) {
   const std::string_view bytes = *w.writing;
-  for (const fault& f : faults_) {
+  for (const planned_fault& f : faults_) {
     if (!is_of_write(f.what) || f.at != writes_) continue;
     ++struck_;
     lose(w);

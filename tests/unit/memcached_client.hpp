@@ -74,7 +74,9 @@ class client final : public weir::test::wire_of<connection_core, memcached_optio
     clock();
     const std::size_t before = to_server_.size();
     for (std::string said; most > 0; --most, said.clear()) {
+      const bool would_refuse = !server_.refuses.empty();
       server_.serve(to_server_, said, 1);
+      if (would_refuse && server_.refuses.empty()) turns_away = turns_away || turns_away_then;
       if (said.empty()) break;
       replies.push_back({said, {}, true});
     }

@@ -26,7 +26,7 @@ using weir::error_code;
 /// were told that nobody knows.
 class memcached_player final : public player, core_fixture {
  public:
-  memcached_player(manner m, std::vector<fault> faults)
+  memcached_player(manner m, std::vector<planned_fault> faults)
       : player({{when::at_first, {{"a"}, {"a"}, {"b"}, {"a"}, {"a"}, {"b"}}},
                 {when::during_write, {{"a"}}},
                 {when::in_quiet, {{"b"}}}},
@@ -67,10 +67,12 @@ class memcached_player final : public player, core_fixture {
     };
     return all;
   }
-  void say(const saying& s, wire&) override { server.refuses = s.text; }
+  void say(const saying& s, wire&) override {
+    server.refuses = s.text;
+    for (wire* w : wires()) w->server->turns_away_then = s.ends;
+  }
   std::string_view wrong_reply() const override { return "MN\r\nMN\r\n"; }
   std::string_view next_call() const override { return "\r\nm"; }
-  std::size_t opens_due(const wire&) const override { return 0; }
 
   std::size_t own_faults() const override { return owns; }
   bool is_possible(std::size_t which, const wire&) const override {
@@ -109,7 +111,7 @@ BOOST_FIXTURE_TEST_SUITE(memcached_faults_suite, core_fixture)
 BOOST_AUTO_TEST_CASE(any_fault_at_any_step) {
   plays all;
   for (const manner m : manners()) {
-    all.play_all("two processes", m, [](manner how, const std::vector<fault>& faults) {
+    all.play_all("two processes", m, [](manner how, const std::vector<planned_fault>& faults) {
       return std::make_unique<memcached_player>(how, faults);
     });
   }

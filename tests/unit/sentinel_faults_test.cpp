@@ -48,7 +48,7 @@ class fake_sentinel final : public server_end {
 /// another Sentinel.
 class sentinel_player final : public player {
  public:
-  sentinel_player(manner m, std::vector<fault> faults) : player({}, m, std::move(faults)) {
+  sentinel_player(manner m, std::vector<planned_fault> faults) : player({}, m, std::move(faults)) {
     link_.settles_at_once = false;
     link_.how = m;
     link_.server = &server_;
@@ -128,6 +128,10 @@ class sentinel_player final : public player {
     return true;
   }
   void look() override {
+    // Each attempt goes to another Sentinel than the last one.
+    if (std::exchange(seen_opens_, link_.opens) != link_.opens) {
+      BOOST_TEST_REQUIRE(std::exchange(last_host_, link_.host) != link_.host);
+    }
     if (!link_.answer) return;
     // There are three Sentinels and one fault: the question is answered, and truly.
     BOOST_TEST_REQUIRE(waits_);
@@ -152,6 +156,8 @@ class sentinel_player final : public player {
 
   fake_sentinel server_;
   sentinel_driver link_;
+  int seen_opens_ = 0;
+  std::string last_host_;
   bool waits_ = false, told_ = false, has_moved_ = false;
   int asked_questions_ = 0;
 };
@@ -163,7 +169,7 @@ BOOST_AUTO_TEST_SUITE(sentinel_faults_suite)
 BOOST_AUTO_TEST_CASE(any_fault_at_any_step) {
   plays all;
   for (const manner m : manners()) {
-    all.play_all("three Sentinels", m, [](manner how, const std::vector<fault>& faults) {
+    all.play_all("three Sentinels", m, [](manner how, const std::vector<planned_fault>& faults) {
       return std::make_unique<sentinel_player>(how, faults);
     });
   }
