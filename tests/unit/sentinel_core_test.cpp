@@ -1,12 +1,11 @@
 // The search for the master without sockets or clocks: expect this action, report this event, see
-// this answer. A random player then makes every step fail.
+// this answer.
 #include "redis/topology/sentinel_core.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <string>
 
 #include "sentinel_driver.hpp"
-#include "support/random_source.hpp"
 
 namespace sentinel_core_test {
 
@@ -256,70 +255,6 @@ BOOST_AUTO_TEST_CASE(a_reply_that_is_not_due_ends_the_connection) {
   d.watch();
   d.received("+OK\r\n");
   BOOST_TEST(d.closes == 1);
-}
-
-// Every question is answered or the core goes on trying, whatever fails; and it stops when told.
-BOOST_AUTO_TEST_CASE(nothing_hangs_whatever_fails) {
-  const std::uint64_t seed = weir::test::run_seed();
-  BOOST_TEST_CONTEXT("WEIR_TEST_SEED=" << seed) {
-    weir::test::random_source random(seed);
-    const auto below = [&](std::int64_t n) { return random.between(0, n - 1); };
-    for (int run = 0; run < 300; ++run) {
-      driver d;
-      d.settles_at_once = below(2) == 0;
-      for (int step = 0; step < 60; ++step) {
-        switch (below(8)) {
-          case 0:
-            d.ask(below(2) == 0);
-            break;
-          case 1:
-            if (d.opening) d.opened(below(3) == 0 ? error::connection_refused : error{});
-            break;
-          case 2:
-            if (d.writing) d.written(below(5) != 0);
-            break;
-          case 3:
-            if (d.reading) d.received(sentinel_hello + subscribed + address("10.0.0.1", 6379));
-            break;
-          case 4:
-            if (d.reading) d.received(below(2) == 0 ? address("10.0.0.2", 1) : unknown_master);
-            break;
-          case 5:
-            if (d.reading) d.received(below(2) == 0 ? switched("mymaster") : "+PONG\r\n");
-            break;
-          case 6:
-            if (d.reading && below(3) == 0) d.received_nothing();
-            break;
-          default:
-            if (d.core.wakeup() != moment::max()) d.wait();
-            break;
-        }
-      }
-      // With Sentinels that work, a question gets its answer.
-      d.ask();
-      for (int step = 0; !d.answer && step < 100; ++step) {
-        if (d.core.current() == state::draining) {
-          d.settle();
-        } else if (d.opening) {
-          d.opened(error{});
-        } else if (d.writing) {
-          d.written();
-        } else if (d.reading && d.core.current() == state::asking) {
-          d.received(sentinel_hello + subscribed + address("10.0.0.1", 6379));
-        } else if (d.reading) {
-          d.received(address("10.0.0.1", 6379));
-        } else {
-          d.wait();
-        }
-      }
-      BOOST_TEST_REQUIRE(d.was_told("10.0.0.1", 6379));
-      d.core.stop();
-      d.pump();
-      d.settle();
-      BOOST_TEST_REQUIRE((d.core.current() == state::stopped));
-      BOOST_TEST_REQUIRE((d.core.wakeup() == moment::max()));
-    }
-  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()
