@@ -256,9 +256,7 @@ std::uint64_t waiting_room::next_arrival(time now) noexcept {
   return last_arrival_ = std::max(last_arrival_ + 1, count);
 }
 
-/// Null if the check's line has no entry. A line has one while a check waits in it.
-line_entry* waiting_room::find(const check& c) {
-  if (entries_.empty()) return nullptr;
+line_entry* waiting_room::find_entry(const check& c) const {
   std::string room;
   const auto found = entries_.find(name_of(c, room));
   return found == entries_.end() ? nullptr : found->second.get();

@@ -68,7 +68,11 @@ class waiting_room final {
   void take_answer(detail::check& c, const line_rules& rules, room_orders& out);
   void count_off(const detail::check& c) noexcept;
   time cool_down_of(const detail::check& c) const;
-  line_entry* find(const detail::check& c);
+  /// Null if the check's line has no entry. A line has one while a check waits in it.
+  line_entry* find(const detail::check& c) const {
+    return entries_.empty() ? nullptr : find_entry(c);
+  }
+  line_entry* find_entry(const detail::check& c) const;
   line_entry& entry_of(const detail::check& c, const line_rules& rules);
   std::unique_ptr<line_entry> take_out(line_entry& entry) noexcept;
   std::vector<line_entry*> lines_of(std::uint64_t key) const;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "fuzz_input.hpp"
+#include "fuzz_wire.hpp"
 #include "memcached/check_batch.hpp"
 #include "memcached/connection_core.hpp"
 #include "memcached/meta_reader.hpp"
@@ -96,86 +96,54 @@ void fuzz_value(fuzz::input& in) {
   require(twice == out);
 }
 
-/// Bytes of a server, in the middle of everything.
-void fuzz_connection(fuzz::input& in) {
-  static const memcached_options options = [] {
+struct client final : test::wire_of<connection_core, memcached_options> {
+  client() : wire_of(nullptr, small_values(), 7) {}
+
+  static memcached_options small_values() {
     memcached_options o;
     o.max_value_size = 2048;
     return o;
-  }();
-  using time = connection_core::time;
-  time at{std::chrono::hours{1000}};
-  connection_core core(options, 7);
+  }
+  std::int64_t clock() override { return ::now; }
+  void go_on() {
+    pump();
+    for (int i = 0; i < 100 && (opening || writing); ++i) {
+      opening ? opened({}) : written(true, writing->size());
+    }
+  }
+  void hear(std::string_view bytes) {
+    if (reading && !bytes.empty()) received(bytes.substr(0, core.room().size()));
+    go_on();
+  }
+};
+
+/// Bytes of a server, in the middle of everything.
+void fuzz_connection(fuzz::input& in) {
   std::vector<std::unique_ptr<fake_check>> checks;
-  bool reading = false, writing = false, opening = false;
-  const auto act = [&] {
-    for (int i = 0; i < 100; ++i) {
-      const auto a = core.next(at);
-      if (a.read) reading = true;
-      if (!a.write.empty()) writing = true;
-      if (a.open) opening = true;
-      if (a.close) {
-        if (std::exchange(opening, false)) core.opened(error::connection_refused, at);
-        if (std::exchange(reading, false)) core.received(false, 0, at, now);
-        if (std::exchange(writing, false)) core.written(false, 3, at);
-      } else if (std::exchange(opening, false)) {
-        core.opened({}, at);
-      } else if (std::exchange(writing, false)) {
-        core.written(true, a.write.size(), at);
-      } else {
-        break;
-      }
-    }
-    for (auto done = core.take_done(); !done.empty();) {
-      detail::check& c = done.front();
-      done.pop_front();
-      c.finish(detail::delivery::dispatch);
-    }
-  };
-  core.on_time(at);
-  act();
-  std::string_view
+  client one;
+  one.on_time();
+  one.go_on();
+  const std::string_view
       greeting = "MN\r\nSTAT item_size_max 1048576\r\nEND\r\nSTAT time 1790000000\r\nEND\r\n";
-  const auto hear = [&](std::string_view bytes) {
-    if (!reading || bytes.empty()) return;
-    reading = false;
-    const auto room = core.room();
-    const std::size_t n = std::min(bytes.size(), room.size());
-    std::copy_n(bytes.begin(), n, room.begin());
-    core.received(true, n, at, now);
-    act();
-  };
-  if (in.byte() % 4 != 0) hear(greeting);
+  if (in.byte() % 4 != 0) one.hear(greeting);
   while (!in.empty() && checks.size() < 200) {
     const std::uint8_t what = in.byte();
-    switch (what % 5) {
-      case 0:
-      case 1: {
-        const test::core_ptr of = limiter_of(what / 5);
-        checks.push_back(std::make_unique<fake_check>(of, what % 2 == 0 ? "a" : "b"));
-        std::string key;
-        of->append_subject_key(key, what % 2 == 0 ? "a" : "b");
-        core.submit(*checks.back(), key, at);
-        act();
-        break;
-      }
-      case 2:
-      case 3:
-        hear(in.bytes(1 + what / 5));
-        break;
-      case 4:
-        at += std::chrono::milliseconds(what);
-        core.on_time(at);
-        act();
-        break;
+    if (what % 5 < 2) {
+      const test::core_ptr of = limiter_of(what / 5);
+      checks.push_back(std::make_unique<fake_check>(of, what % 2 == 0 ? "a" : "b"));
+      std::string key;
+      of->append_subject_key(key, what % 2 == 0 ? "a" : "b");
+      one.core.submit(*checks.back(), key, one.now);
+      one.go_on();
+    } else if (what % 5 < 4) {
+      one.hear(in.bytes(1 + what / 5));
+    } else {
+      one.now += std::chrono::milliseconds(what);
+      one.on_time();
+      one.go_on();
     }
   }
-  detail::check_list left = core.abandon();
-  while (!left.empty()) {
-    detail::check& c = left.front();
-    left.pop_front();
-    c.finish(detail::delivery::discard);
-  }
+  one.abandon();
   for (const auto& c : checks) require(c->finished == 1);
 }
 

@@ -1,9 +1,10 @@
 // The search for the master: whatever the Sentinels say and however the connections fail, it starts
 // no operation twice, answers each question at most once, and stops when told.
 #include <algorithm>
-#include <string>
+#include <string_view>
+#include <utility>
 
-#include "fuzz_input.hpp"
+#include "fuzz_wire.hpp"
 #include "redis/topology/sentinel_core.hpp"
 
 namespace {
@@ -12,17 +13,19 @@ using weir::error;
 using weir::fuzz::require;
 using weir::redis::sentinel_core;
 
-class player {
+class player final : public weir::test::wire_of<sentinel_core, weir::redis_options> {
  public:
-  explicit player(weir::fuzz::input in) : in_(in), core_(options_, 1) {}
+  explicit player(weir::fuzz::input in) : wire_of(nullptr, two_sentinels(), 1), in_(in) {
+    settles_at_once = false;
+  }
 
   void play() {
     while (!in_.empty()) step(in_.byte());
-    core_.stop();
+    core.stop();
     pump();
     settle();
-    require(core_.current() == sentinel_core::state::stopped);
-    require(core_.wakeup() == sentinel_core::time::max());
+    require(is_stopped());
+    require(core.wakeup() == sentinel_core::time::max());
   }
 
  private:
@@ -33,94 +36,52 @@ class player {
   }
 
   void step(std::uint8_t what) {
-    now_ += std::chrono::milliseconds(what >> 4);
+    now += std::chrono::milliseconds(what >> 4);
+    const bool is_odd = (what & 8) != 0;
     switch (what % 8) {
       case 0:
         asked_ = true;
-        core_.ask((what & 8) != 0, now_);
+        core.ask(is_odd, now);
         break;
       case 1:
-        if (opening_) opened((what & 8) != 0 ? error::connection_refused : error{});
+        if (opening) opened(is_odd ? error::connection_refused : error{});
         break;
       case 2:
-        if (writing_) written((what & 8) == 0);
+        if (writing) written(!is_odd, 0);
         break;
       case 3:
-        if (reading_) receive(in_.bytes(in_.byte()));
+        receive(reading ? in_.bytes(in_.byte()) : "");
         break;
       case 4:
-        if (reading_) receive("%1\r\n+proto\r\n:3\r\n>3\r\n+subscribe\r\n+switch-master\r\n:1\r\n");
+        receive("%1\r\n+proto\r\n:3\r\n>3\r\n+subscribe\r\n+switch-master\r\n:1\r\n");
         break;
       case 5:
-        if (reading_) receive("*2\r\n$1\r\nh\r\n$4\r\n6379\r\n");
+        receive("*2\r\n$1\r\nh\r\n$4\r\n6379\r\n");
         break;
       case 6:
-        if (reading_ && (what & 8) != 0) received_nothing();
+        if (reading && is_odd) received_nothing();
         break;
       default:
-        if (core_.wakeup() != sentinel_core::time::max()) now_ = std::max(now_, core_.wakeup());
-        core_.on_time(now_);
+        if (core.wakeup() != sentinel_core::time::max()) now = std::max(now, core.wakeup());
+        on_time();
         break;
     }
     pump();
-    if (core_.current() == sentinel_core::state::draining) settle();
-  }
-  void opened(error e) {
-    opening_ = false;
-    core_.opened(e, now_);
-  }
-  void written(bool ok) {
-    writing_ = false;
-    core_.written(ok, now_);
+    if (coming_back) settle();
   }
   void receive(std::string_view bytes) {
-    const auto room = core_.room();
-    const auto n = std::min(bytes.size(), room.size());
-    std::copy_n(bytes.begin(), n, room.begin());
-    reading_ = false;
-    core_.received(true, n, now_);
+    if (reading) received(bytes.substr(0, core.room().size()));
   }
-  void received_nothing() {
-    reading_ = false;
-    core_.received(false, 0, now_);
-  }
-  /// After a close, what is under way comes back.
-  void settle() {
-    if (opening_) opened(error::host_unreachable);
-    if (writing_) written(false);
-    if (reading_) received_nothing();
-    pump();
-  }
-  void pump() {
-    for (;;) {
-      const auto a = core_.next(now_);
-      if (a.open != nullptr) {
-        require(!opening_ && !reading_ && !writing_);
-        opening_ = true;
-      }
-      if (a.read) {
-        require(!reading_);
-        reading_ = true;
-      }
-      if (!a.write.empty()) {
-        require(!writing_);
-        writing_ = true;
-      }
-      if (const auto found = core_.take_answer()) {
-        require(asked_);
-        asked_ = false;
-        require((found->failure == error{}) == (!found->host.empty() && found->port != 0));
-      }
-      core_.take_moved();
-      if (!a.close && a.open == nullptr && !a.read && a.write.empty()) return;
+  void collect() override {
+    if (const auto found = core.take_answer()) {
+      require(std::exchange(asked_, false));
+      require((found->failure == error{}) == (!found->host.empty() && found->port != 0));
     }
+    core.take_moved();
   }
 
   weir::fuzz::input in_;
-  const weir::redis_options options_ = two_sentinels();
-  sentinel_core core_;
-  sentinel_core::time now_{std::chrono::hours{1}};
-  bool asked_ = false, opening_ = false, reading_ = false, writing_ = false;
+  bool asked_ = false;
 };
 
 }  // namespace

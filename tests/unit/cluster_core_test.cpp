@@ -109,7 +109,7 @@ struct operator_of {
         node(some).is_up = !c.random.one_in(4);
         if (!node(some).is_up) {
           for (const auto& l : std::vector(c.links)) {
-            if (l->server == some) c.cut(*l);
+            if (l->node == some) c.cut(*l);
           }
         }
         return;

@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(a_master_without_checks_gets_no_connection) {
   step_while_busy(c);
   BOOST_TEST(c.servers[2].executed == 20);
   std::multiset<int> connected;
-  for (const auto& l : c.links) connected.insert(l->server);
+  for (const auto& l : c.links) connected.insert(l->node);
   BOOST_TEST(connected.count(1) == 0u);
   BOOST_TEST(connected.count(2) == 1u);
   // One of the two seeds was asked for the map.

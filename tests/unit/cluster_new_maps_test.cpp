@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(the_last_answer_of_the_old_master_sends_the_held_checks_to_
   BOOST_TEST_REQUIRE(held.check().route.is_held, "no new map has come");
   const moment begin = c.now;
   const std::string answer = owner.replies.front().bytes;
-  c.deliver_last(old, answer);
+  old.say_last(answer);
   step_while_busy(c);
   BOOST_TEST(held.finished == 1);
   BOOST_TEST((c.now == begin));

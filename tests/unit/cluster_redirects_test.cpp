@@ -105,8 +105,7 @@ BOOST_AUTO_TEST_CASE(a_check_that_comes_back_from_a_lost_node_keeps_its_place) {
   third.is_up = false;
   c.submit(one, "a");
   const auto link_to_third = [&] {
-    return std::find_if(c.links.begin(), c.links.end(),
-                        [](const auto& l) { return l->server == 3; });
+    return std::find_if(c.links.begin(), c.links.end(), [](const auto& l) { return l->node == 3; });
   };
   while (link_to_third() == c.links.end()) {
     if (!step_all(c)) c.wait();
@@ -127,7 +126,7 @@ BOOST_AUTO_TEST_CASE(a_check_that_comes_back_after_the_end_is_not_held) {
   const fake_check& check = c.submit(one, "a");
   play_until([&] {
     return std::any_of(c.links.begin(), c.links.end(),
-                       [](const auto& l) { return l->server == 3 && l->opening; });
+                       [](const auto& l) { return l->node == 3 && l->opening; });
   });
   c.core.end();
   step_while_busy(c);

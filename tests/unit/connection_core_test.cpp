@@ -1,5 +1,5 @@
 // The session core without sockets or clocks: expect this action, report this event, see this
-// result. Every scenario is also run with the connection failing at each of its steps.
+// result.
 #include "redis/connection_core.hpp"
 
 #include "redis/script/script_call.hpp"
@@ -76,43 +76,6 @@ BOOST_AUTO_TEST_CASE(it_never_polls_without_spin_time) {
   d.write_succeeds();
   d.wake();
   BOOST_TEST((d.poll_until == moment::min()));
-}
-
-// The same scenario, cut at every step: nothing hangs, what was not sent is served by the next
-// connection, what was sent is told so.
-BOOST_AUTO_TEST_CASE(an_error_at_every_step_is_followed_by_recovery) {
-  enum step { at_open, at_greeting_write, at_greeting_read, at_write, at_read, steps };
-  for (int failing = at_open; failing < steps; ++failing) {
-    BOOST_TEST_CONTEXT("failing at step " << failing) {
-      driver d;
-      auto& c = d.submit();
-      const auto play = [&](int until) {
-        if (until == at_open) return d.opened(error::connection_refused);
-        d.opened(error{});
-        if (until == at_greeting_write) return d.written(false, 3);
-        d.write_succeeds();
-        if (until == at_greeting_read) return d.received_nothing();
-        d.greet_back();
-        if (until == at_write) return d.written(false, 10);
-        d.write_succeeds();
-        if (until == at_read) return d.received_nothing();
-        d.received(one_admitted);
-      };
-      play(failing);
-      BOOST_TEST((d.core.current() == state::pausing));
-      BOOST_TEST((!d.opening && !d.reading && !d.writing));
-      if (failing == at_read) {
-        BOOST_TEST(done_with(c, error::outcome_unknown));
-        d.submit("b");
-      } else {
-        BOOST_TEST((c.stage == check_stage::waiting));
-      }
-      d.wait();
-      BOOST_TEST_REQUIRE(d.opening);
-      play(steps);
-      BOOST_TEST(done_with(d.checks.back(), {}));
-    }
-  }
 }
 
 BOOST_AUTO_TEST_CASE(a_read_error_during_a_write_waits_to_learn_what_was_sent) {

@@ -1,76 +1,97 @@
-// Every scenario with a fault at each of its steps, in the manner of Boost.MySQL's tests of its
-// network algorithms: first as it is meant to go, which tells its steps; then again and again, with
-// everything that can go wrong at each of them. Whatever happens, what callers are told is what the
-// server has done.
-#include <array>
+// Every scenario of one Redis server with a fault at each of its steps: first as it is meant to go,
+// which tells its steps; then again and again, with everything that can go wrong at each of them.
+// Whatever happens, what callers are told is what the server has done.
 #include <boost/test/unit_test.hpp>
-#include <string>
+#include <deque>
+#include <memory>
 #include <string_view>
 #include <vector>
 
-#include "session_player.hpp"
-#include "support/random_source.hpp"
+#include "fault_plays.hpp"
+#include "session_driver.hpp"
+#include "session_scenarios.hpp"
 #include "support/sanitized.hpp"
 
 namespace connection_faults_test {
-
-using namespace weir::redis::test;
-using weir::test::is_sanitized;
-using weir::test::run_seed;
-
 namespace {
 
-/// What can go wrong in a run that goes as this one went, from a step on.
-std::vector<fault> faults_of(const player& p, manner m, std::size_t from = 0) {
-  std::vector<fault> all;
-  for (std::size_t at = from; at < p.steps().size(); ++at) {
-    for (const kind k : possible(p.steps()[at])) all.push_back({k, at});
-    if (m.hasty && p.steps()[at].asked) all.push_back({kind::deadline, at});
-  }
-  for (std::size_t write = 0; write < p.writes().size(); ++write) {
-    if (p.writes()[write].begun < from) continue;
-    for (const std::size_t bytes : p.writes()[write].cuts) {
-      all.push_back({kind::write_fails, write, bytes});
-      all.push_back({kind::write_stuck, write, bytes});
-    }
-  }
-  return all;
-}
+using namespace weir::redis::test;
+using namespace weir::test;
+using weir::error;
+using weir::error_code;
 
-std::vector<manner> manners() {
-  std::vector<manner> all;
-  for (const bool eager : {false, true}) {
-    for (const bool whole : {false, true}) {
-      for (const bool late : {false, true}) all.push_back({eager, whole, late, false});
-      all.push_back({eager, whole, whole, true});
-    }
+class session_player final : public player {
+ public:
+  session_player(const scenario& s, manner m, std::vector<planned_fault> faults)
+      : player(s.asked, m, std::move(faults)), scenario_(s), link_(s.options) {
+    link_.settles_at_once = false;
+    link_.how = m;
+    link_.server = &server_;
+    if (!s.options.username.empty()) server_.username = s.options.username;
+    server_.password = s.options.password;
+    server_.database = s.options.database;
+    s.server(server_);
   }
-  return all;
-}
 
-struct tally {
-  std::size_t runs = 0, steps = 0;
-  std::array<std::size_t, fault_kinds> struck{};
+ private:
+  std::vector<wire*> wires() override { return {&link_}; }
+  asked_check& ask(const question& q, wire* by) override {
+    static const weir::fixed_window three{.limit = 3, .window = 10s},
+        two{.limit = 2, .window = 20s};
+    static const weir::limiter_options group{.group = "g"};
+    static const auto one = make_core("one", three);
+    static const auto both = make_core("both", weir::tiers(three, two));
+    static const auto first = make_core("first", weir::tiers(three, three), group);
+    static const auto second = make_core("second", two, group);
+    std::vector<weir::detail::term> further;
+    if (q.of == asks::several) further.push_back({second, weir::detail::short_text(q.subject), 1});
+    fake_check& c = link_.checks.emplace_back(q.of == asks::one     ? one
+                                              : q.of == asks::tiers ? both
+                                                                    : first,
+                                              q.subject, q.cost, q.kind,
+                                              how.hasty ? std::chrono::microseconds(150ms) : 1h,
+                                              std::move(further));
+    asked_check& a = fates_.emplace_back(asked_check{.check = &c, .by = by, .told = q.told});
+    asked_.push_back(&a);
+    link_.start(c);
+    return a;
+  }
+  bool carries(wire& w) override {
+    for (asked_check* a : asked_) {
+      if (a->check->stage != weir::detail::check_stage::sent || a->finished() ||
+          a->is_under_way()) {
+        continue;
+      }
+      a->where = asked_check::place::write;
+      a->was_written = true;
+      w.aboard.push_back(a);
+      server_.expect(*a);
+    }
+    return !w.aboard.empty();
+  }
+  const std::vector<saying>& sayings() const override { return weir::redis::test::sayings(); }
+  bool has_more_to_do() const override { return server_.pings < scenario_.pings; }
+  void mend() override { server_.interrupts = {}; }
+  void judge_all() override {
+    if (faults_.empty()) BOOST_TEST_REQUIRE(link_.opens == scenario_.opens);
+  }
+  bool is_expected(const asked_check& a) const override {
+    return a.is_told(a.told) || (a.check->ec && a.is_told(scenario_.reason));
+  }
+  bool may_be_told(const asked_check& a, error_code e) const override {
+    return e == scenario_.reason || player::may_be_told(a, e);
+  }
+
+  const scenario& scenario_;
+  fake_redis server_;
+  std::deque<asked_check> fates_;
+  driver link_;
 };
 
-template <class Then>
-void play(const scenario& s, manner m, const std::vector<fault>& faults, tally& total,
-          Then&& then) {
-  BOOST_TEST_CONTEXT(s.name << ", " << text_of(m, faults)) {
-    player p(s, m, faults);
-    p.run();
-    ++total.runs;
-    total.steps += p.steps().size();
-    for (const fault& f : faults) ++total.struck[static_cast<std::size_t>(f.what)];
-    then(p);
-  }
-}
-
-void report(const tally& total) {
-  BOOST_TEST_MESSAGE(total.runs << " runs, " << total.steps << " steps");
-  for (std::size_t k = 0; k < fault_kinds; ++k) {
-    BOOST_TEST_MESSAGE(total.struck[k] << " times: " << name_of(static_cast<kind>(k)));
-  }
+auto player_of(const scenario& s) {
+  return [&s](manner m, const std::vector<planned_fault>& faults) {
+    return std::make_unique<session_player>(s, m, faults);
+  };
 }
 
 }  // namespace
@@ -78,50 +99,27 @@ void report(const tally& total) {
 BOOST_AUTO_TEST_SUITE(connection_faults_suite)
 
 BOOST_AUTO_TEST_CASE(any_fault_at_any_step_of_any_scenario) {
-  tally total;
+  plays all;
   std::size_t number = 0;
   for (const scenario& s : scenarios()) {
     for (const manner m : manners()) {
       if (is_sanitized && number++ % 5 != 0) continue;
-      std::vector<fault> faults;
-      play(s, m, {}, total, [&](const player& p) {
-        BOOST_TEST(p.opens == s.opens);
-        faults = faults_of(p, m);
-      });
-      for (const fault& f : faults) play(s, m, {f}, total, [](const player&) {});
+      all.play_all(s.name, m, player_of(s));
     }
   }
-  report(total);
-  for (std::size_t k = 0; k < fault_kinds; ++k) {
-    BOOST_TEST(total.struck[k] > 0u, name_of(static_cast<kind>(k)));
-  }
+  all.expect_all({fault_kind::of_protocol});
 }
 
-// The second while the session recovers from the first, and later. A run plays one pair of several;
-// its seed says which, so that several runs play them all.
 BOOST_AUTO_TEST_CASE(any_two_faults) {
-  constexpr std::size_t one_of = is_sanitized ? 32 : 3;
-  tally total;
-  std::size_t number = run_seed();
-  BOOST_TEST_MESSAGE("seed " << run_seed());
+  plays all;
   for (const scenario& s : scenarios()) {
     if (!s.twice) continue;
     for (const bool eager : {false, true}) {
       const manner m{.eager = eager, .whole = true, .late = eager};
-      std::vector<fault> firsts;
-      play(s, m, {}, total, [&](const player& p) { firsts = faults_of(p, m); });
-      for (const fault& first : firsts) {
-        std::vector<fault> seconds;
-        play(s, m, {first}, total,
-             [&](const player& p) { seconds = faults_of(p, m, p.struck_at() + 1); });
-        for (const fault& second : seconds) {
-          if (number++ % one_of != 0) continue;
-          play(s, m, {first, second}, total, [](auto&) {});
-        }
-      }
+      all.play_pairs(s.name, m, player_of(s), is_sanitized ? 64 : 6);
     }
   }
-  report(total);
+  all.expect_all({fault_kind::of_protocol, fault_kind::deadline});
 }
 
 BOOST_AUTO_TEST_SUITE_END()

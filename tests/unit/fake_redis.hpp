@@ -2,31 +2,14 @@
 
 #include "redis/resp/error_reply.hpp"
 #include "redis/resp/resp_writer.hpp"
+#include "redis/script/scripts.hpp"
+#include "server_end.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
 #include "support/test.hpp"
 #include "window_reply.hpp"
 
 namespace weir::redis::test {
-
-/// What the server has really made of a check, whatever its caller is told.
-struct fate {
-  /// Where the check is: with the client, in its write, with the server, or back with the server's
-  /// reply.
-  enum class place { client, write, server, replied };
-
-  struct verdict {
-    bool allowed;
-    std::int64_t used, limit;
-    int tier;
-  };
-
-  place where = place::client;
-  bool was_written = false;
-  int executed = 0;
-  verdict right{};  // once executed
-  error refusal{};  // what the server said last, if it did not execute it
-};
 
 /// A check as the server reads it: its keys, and the cost for each.
 inline std::string name_of(const detail::check& c) {
@@ -43,14 +26,10 @@ inline std::string name_of(const detail::check& c) {
 /// A Redis without sockets, as far as this library talks to one: it reads commands, counts in fixed
 /// windows, and answers. It knows which checks each command carries, and keeps account of what it
 /// ran for them.
-class fake_redis {
+class fake_redis final : public weir::test::server_end {
  public:
   using command = weir::test::command_reader::command;
-  struct reply {
-    std::string bytes;
-    std::vector<fate*> whose;
-    bool of_script;
-  };
+  using asked_check = weir::test::asked_check;
 
   // What server it is.
   bool knows_hello = true;
@@ -68,26 +47,24 @@ class fake_redis {
   int pings = 0;
   std::map<std::string, std::int64_t> counts;
 
-  // The connection there is.
-  std::deque<reply> replies;
-  bool hangs_up = false;    // once the replies are out
-  bool turns_away = false;  // will not serve this connection
-
-  void accept() {
+  error accept() override {
     ++connections;
     reader_.clear();
     replies.clear();
     on_the_way_.clear();
     hangs_up = turns_away = selected_ = false;
     authenticated_ = password.empty();
+    return {};
   }
 
-  /// These checks, of one name, have been put into a write, to be carried together.
-  void expect(const std::string& name, std::vector<fate*> travellers) {
-    on_the_way_[name].push_back(std::move(travellers));
+  /// This check has been put into a write. Checks of one name travel together, unless something
+  /// else is asked of the same key in between.
+  void expect(asked_check& a) {
+    const std::string name = name_of(*a.check);
+    on_the_way_[name.substr(2, name.find_first_of("= ", 2) - 2)].push_back({name, &a});
   }
 
-  void read(std::string_view bytes) {
+  void read(std::string_view bytes) override {
     reader_.feed(bytes);
     while (!hangs_up) {
       auto words = reader_.next();
@@ -99,11 +76,11 @@ class fake_redis {
 
   void obey(const command& words) {
     reply& r = replies.emplace_back();
-    r.of_script = words.front() == "EVALSHA";
+    r.of_call = words.front() == "EVALSHA";
     const std::string said = answer(words, r.whose);
-    r.bytes = (r.of_script ? std::string(pushes) : "") + said;
-    for (fate* f : r.whose) {
-      f->where = fate::place::server;
+    r.bytes = (r.of_call ? std::string(pushes) : "") + said;
+    for (asked_check* f : r.whose) {
+      f->where = asked_check::place::server;
       if (said.front() == '-') f->refusal = classify_error(std::string_view(said).substr(1));
     }
   }
@@ -121,13 +98,13 @@ class fake_redis {
   struct subject {
     std::vector<std::string> keys;
     std::int64_t count;
-    std::vector<fate*> whose;
+    std::vector<asked_check*> whose;
   };
   struct rule {
     std::int64_t limit, cost;
   };
 
-  std::string answer(const command& words, std::vector<fate*>& whose) {
+  std::string answer(const command& words, std::vector<asked_check*>& whose) {
     const std::string& name = words[0];
     // First of all: whose they are is known also if they are refused.
     std::vector<subject> subjects;
@@ -136,6 +113,7 @@ class fake_redis {
     if (name == "UNLINK") subjects = resets(words);
     for (const subject& s : subjects) whose.insert(whose.end(), s.whose.begin(), s.whose.end());
 
+    if (!refuses.empty() && !subjects.empty()) return "-" + take_refusal() + "\r\n";
     if (interrupts) {
       const std::string_view said = interrupts(words);
       if (!said.empty()) return std::string(said);
@@ -157,7 +135,7 @@ class fake_redis {
     if (name == "UNLINK") {
       for (subject& s : subjects) {
         counts.erase(s.keys.front());
-        for (fate* f : s.whose) ++f->executed;
+        for (asked_check* f : s.whose) ++f->executed;
       }
       return ":" + std::to_string(subjects.size()) + "\r\n";
     }
@@ -192,12 +170,14 @@ class fake_redis {
     return all;
   }
 
-  /// The calls that were put into the write for this.
-  std::vector<fate*> travellers(const std::string& name) {
-    auto& line = on_the_way_[name];
-    BOOST_TEST_REQUIRE(!line.empty(), "nobody asked for this: " << name);
-    std::vector<fate*> first = std::move(line.front());
-    line.pop_front();
+  /// The checks that were put into the write for this.
+  std::vector<asked_check*> travellers(const std::string& name) {
+    auto& line = on_the_way_[name.substr(2, name.find_first_of("= ", 2) - 2)];
+    std::vector<asked_check*> first;
+    for (; !line.empty() && line.front().first == name; line.pop_front()) {
+      first.push_back(line.front().second);
+    }
+    BOOST_TEST_REQUIRE(!first.empty(), "nobody asked for this: " << name);
     return first;
   }
 
@@ -243,7 +223,7 @@ class fake_redis {
         found.push_back({here ? -1 : count > 0 ? now : 0, here ? 0 : count});
         foreign = foreign || here;
       }
-      for (fate* f : s.whose) {
+      for (asked_check* f : s.whose) {
         if (foreign) {
           f->refusal = error::wrong_type;
           continue;
@@ -257,7 +237,7 @@ class fake_redis {
 
   /// Counts once, in all of the keys or in none, unless it is only looked at. All windows end at
   /// one time.
-  fate::verdict check(const subject& s, const std::vector<rule>& rules) {
+  asked_check::verdict check(const subject& s, const std::vector<rule>& rules) {
     int refuses = -1;
     for (std::size_t i = rules.size(); i-- > 0;) {
       if (counts[s.keys[i]] + rules[i].cost > rules[i].limit) refuses = static_cast<int>(i);
@@ -273,7 +253,7 @@ class fake_redis {
   }
 
   weir::test::command_reader reader_;
-  std::map<std::string, std::deque<std::vector<fate*>>> on_the_way_;
+  std::map<std::string, std::deque<std::pair<std::string, asked_check*>>> on_the_way_;  // by key
   std::set<std::string> loaded_;
   bool has_text_ = false;  // the command is EVAL
   bool authenticated_ = false;

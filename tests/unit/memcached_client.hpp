@@ -11,6 +11,7 @@
 #include "fake_memcached.hpp"
 #include "memcached/connection_core.hpp"
 #include "support/fake_check.hpp"
+#include "wire.hpp"
 
 namespace weir::memcached::test {
 
@@ -21,21 +22,21 @@ using time = connection_core::time;
 inline constexpr time start{std::chrono::hours{1000}};
 
 /// A connection_core with a wire to a fake server. The test decides when bytes travel.
-class client {
+class client final : public weir::test::wire_of<connection_core, memcached_options>,
+                     private weir::test::server_end {
  public:
   client(fake_memcached& server, const memcached_options& options, std::uint32_t seed = 1)
-      : core(options, seed),
-        now(start + std::chrono::microseconds(server.running)),
-        server_(server) {}
+      : wire_of(nullptr, options, seed), server_(server) {
+    now = start + std::chrono::microseconds(server.running);
+    wire::server = this;
+  }
 
-  connection_core core;
-  time now;
+  using wire::is_up;
+
   std::int64_t clock_offset = 0;  // from the server's clock, in microseconds
   bool refuses_connections = false;
-  bool is_silent = false;  // no reply comes any more on this connection
-  int opens = 0;
 
-  std::int64_t clock() const {
+  std::int64_t clock() override {
     const std::int64_t running = std::chrono::duration_cast<std::chrono::microseconds>(now - start)
                                      .count();
     server_.running = std::max(server_.running, running);
@@ -47,139 +48,66 @@ class client {
     c.check().limiter->append_subject_key(key, c.check().subject.view());
     own_.insert(&c);
     core.submit(c, key, now);
-    act();
+    pump();
   }
-  void cancel(fake_check& c, detail::cancel_scope scope = detail::cancel_scope::any) {
-    if (!own_.contains(&c)) return;
-    core.cancel(c, scope);
-    act();
-  }
-
-  /// Starts what the core wants.
-  void act() {
-    for (;;) {
-      const auto a = core.next(now);
-      if (a.close) {
-        connected_ = false;
-        if (opening_) {
-          opening_ = false;
-          core.opened(error::connection_refused, now);
-        }
-        if (reading_) {
-          reading_ = false;
-          core.received(false, 0, now, clock());
-        }
-        if (writing_) {
-          writing_ = false;
-          core.written(false, passed_, now);
-        }
-        to_server_.clear();
-        to_client_.clear();
-        continue;
-      }
-      if (a.open) {
-        ++opens;
-        opening_ = true;
-      }
-      if (a.read) {
-        reading_ = true;
-        core.room();
-      }
-      if (!a.write.empty()) {
-        writing_ = true;
-        write_.assign(a.write);
-        passed_ = 0;
-      }
-      if (!a.open && !a.read && a.write.empty()) break;
-    }
-    for (detail::check_list done = core.take_done(); !done.empty();) {
-      detail::check& c = done.front();
-      done.pop_front();
-      c.finish(detail::delivery::dispatch);
-    }
+  void cancel(detail::check& c, detail::cancel_scope scope = detail::cancel_scope::any) override {
+    if (own_.contains(&fake_check::of(c))) wire_of::cancel(c, scope);
   }
 
   // The events. Each is false if it cannot happen now.
 
   bool connect() {
-    if (!opening_) return false;
-    opening_ = false;
-    connected_ = !refuses_connections;
-    is_silent = false;
-    core.before_event(now);
-    core.opened(connected_ ? error{} : error::connection_refused, now);
-    act();
+    if (!opening) return false;
+    opened(accept());
     return true;
   }
   /// Moves so many bytes of the write to the server, and reports its end.
-  bool send(std::size_t bytes = static_cast<std::size_t>(-1)) {
-    if (!writing_ || !connected_) return false;
-    const std::string_view piece = std::string_view(write_).substr(passed_, bytes);
+  bool send(std::size_t bytes = std::string::npos) {
+    if (!writing) return false;
+    const std::string_view piece = writing->substr(read_by_server, bytes);
     to_server_ += piece;
-    passed_ += piece.size();
-    if (passed_ == write_.size()) {
-      writing_ = false;
-      core.before_event(now);
-      core.written(true, passed_, now);
-      act();
-    }
+    read_by_server += piece.size();
+    if (read_by_server == writing->size()) written(true, read_by_server);
     return true;
   }
-  bool serve(std::size_t most = static_cast<std::size_t>(-1)) {
-    if (to_server_.empty() || !connected_) return false;
+  bool serve(std::size_t most = std::string::npos) {
     clock();
     const std::size_t before = to_server_.size();
-    server_.serve(to_server_, to_client_, most);
+    for (std::string said; most > 0; --most, said.clear()) {
+      const bool would_refuse = !server_.refuses.empty();
+      server_.serve(to_server_, said, 1);
+      if (would_refuse && server_.refuses.empty()) turns_away = turns_away || turns_away_then;
+      if (said.empty()) break;
+      replies.push_back({said, {}, true});
+    }
     return to_server_.size() < before;
   }
-  bool receive(std::size_t bytes = static_cast<std::size_t>(-1)) {
-    if (!reading_ || to_client_.empty() || is_silent) return false;
-    const std::size_t n = std::min({bytes, to_client_.size(), std::size_t{16} * 1024});
-    reading_ = false;
-    const auto room = core.room();
-    std::copy_n(to_client_.begin(), n, room.begin());
-    to_client_.erase(0, n);
-    core.before_event(now);
-    core.received(true, n, now, clock());
-    act();
-    return true;
-  }
-  /// In place of what is on its way come these bytes, if `halfway` behind half of that; then
-  /// nothing else on this connection.
-  bool garble(const std::string& bytes, bool halfway) {
-    if (!reading_ || to_client_.empty() || is_silent) return false;
-    to_client_ = (halfway ? to_client_.substr(0, to_client_.size() / 2) : std::string()) + bytes;
-    while (receive()) {
-    }
-    if (!bytes.empty()) BOOST_TEST_REQUIRE(!connected_);
-    is_silent = connected_;
+  bool receive(std::size_t bytes = std::size_t{16} * 1024) {
+    if (!reading || replies.empty()) return false;
+    std::string all;
+    for (; !replies.empty(); replies.pop_front()) all += replies.front().bytes;
+    const std::size_t n = std::min({bytes, all.size(), std::size_t{16} * 1024});
+    if (n < all.size()) replies.push_back({all.substr(n), {}, true});
+    received(all.substr(0, n));
     return true;
   }
   /// The server closes. What it has received, it runs.
   bool cut() {
-    if (!connected_) return false;
+    if (!reading) return false;
     serve();
-    connected_ = false;
-    if (reading_) {
-      reading_ = false;
-      core.received(false, 0, now, clock());
-      act();
-    }
-    if (writing_) {
-      writing_ = false;
-      core.written(false, passed_, now);
-      act();
-    }
-    to_server_.clear();
-    to_client_.clear();
+    hang_up();
     return true;
+  }
+  /// These bytes come in place of what is on its way.
+  void say(const std::string& bytes) {
+    replies.clear();
+    received(bytes);
   }
   bool pass_time(std::chrono::microseconds by) {
     const time end = now + by;
     do {
       now = std::max(now, std::min(end, core.wakeup()));
-      core.on_time(now);
-      act();
+      wire::wake();
     } while (now < end);
     return true;
   }
@@ -187,15 +115,13 @@ class client {
   bool wake() {
     const time when = core.wakeup();
     if (when == time::max() || when > now + std::chrono::seconds{5}) return false;
-    now = std::max(now, when);
-    core.on_time(now);
-    act();
+    wait();
     return true;
   }
 
   /// One event of a good network; false if nothing happens any more.
   bool step() {
-    return connect() || send() || serve() || receive() ||
+    return serve() || proceed() ||
            ((core.line().pending() > 0 || core.current() != connection_core::state::ready) &&
             wake());
   }
@@ -205,13 +131,23 @@ class client {
   }
 
  private:
+  error accept() override {
+    end();
+    return refuses_connections ? error::connection_refused : error{};
+  }
+  void read(std::string_view bytes) override {
+    to_server_ += bytes;
+    serve();
+  }
+
+  void end() override {
+    to_server_.clear();
+    server_end::end();
+  }
+
   fake_memcached& server_;
   std::set<fake_check*> own_;  // submitted here
-  bool connected_ = false;
-  bool opening_ = false, reading_ = false, writing_ = false;
-  std::string write_;
-  std::size_t passed_ = 0;
-  std::string to_server_, to_client_;
+  std::string to_server_;
 };
 
 /// Many checks of one limiter, and what they were told.

@@ -380,7 +380,7 @@ BOOST_AUTO_TEST_CASE(a_server_without_a_connection_left_is_named_as_such) {
   one.submit(c);
   while (!one.connect()) one.wake();
   BOOST_TEST((one.send() && one.serve()));
-  BOOST_TEST(one.garble("ERROR Too many open connections\r\n", false));
+  one.say("ERROR Too many open connections\r\n");
   one.pass_time(1s);
   WEIR_TEST_ERROR(c.ec, error::server_error);
 }
@@ -434,14 +434,14 @@ BOOST_AUTO_TEST_CASE(close_ends_all_checks) {
   auto& waiting = checks.add(limit_3, "b");
   one.submit(waiting);
   one.core.close(one.now);
-  one.act();
+  one.pump();
   WEIR_TEST_ERROR(sent.ec, error::outcome_unknown);
   WEIR_TEST_ERROR(waiting.ec, error::store_closed);
   auto& later = checks.add(limit_3, "c");
   one.submit(later);
   WEIR_TEST_ERROR(later.ec, error::store_closed);
   one.core.stop_when_idle();
-  one.act();
+  one.pump();
   BOOST_TEST((one.core.current() == connection_core::state::stopped));
 }
 

@@ -38,7 +38,7 @@ struct moving_slot {
   }
   simulated_link& link_to(int server) {
     for (const auto& l : c.links) {
-      if (l->server == server) return *l;
+      if (l->node == server) return *l;
     }
     throw std::logic_error("not connected");
   }

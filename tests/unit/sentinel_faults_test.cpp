@@ -1,265 +1,184 @@
-// The search for the master with a fault at each of its steps: first as it is meant to go, which
-// tells its steps; then again and again, with everything that can go wrong at each of them. Each
-// question gets one answer, and that is the master of then.
+// The search for the master with a fault at each of its steps. Each question gets one answer, and
+// that is the master of then.
 #include <boost/test/unit_test.hpp>
-#include <cstddef>
+#include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "fault_plays.hpp"
 #include "sentinel_driver.hpp"
+#include "support/command_reader.hpp"
 
 namespace sentinel_faults_test {
 namespace {
 
-using namespace std::chrono_literals;
 using namespace weir::redis::test;
+using namespace weir::test;
 using weir::error;
-using state = sentinel_driver::state;
-using moment = sentinel_driver::moment;
 
-// clang-format off
-enum class fault {
-  none,
-  open_fails, open_tls_failed, open_hangs, write_fails, read_fails, half_a_reply, garbage,
-  garbage_halfway, wrong_reply, no_such_master, no_permission, no_login, loading, null, no_host,
-  silence, another_master_moves, asked_again, asked_elsewhere, forgotten, stopped,
-  count
-};
-// clang-format on
-
-/// Three Sentinels that know where the master is, and a client that asks them, hears of a failover,
-/// asks again, and then asks another Sentinel.
-class player : public sentinel_driver {
+/// Each Sentinel: all know where the master is.
+class fake_sentinel final : public server_end {
  public:
-  player(fault what, std::size_t at) : what_(what), at_(at) {}
+  std::string master = "10.0.0.1";
 
-  bool struck = false;
-  std::size_t steps = 0;
-
-  void run() {
-    put();
-    while (!over()) go_on();
-    if (what_ == fault::stopped && struck) {
-      BOOST_TEST_REQUIRE((core.wakeup() == moment::max()));
-      return;
+  error accept() override {
+    end();
+    reader_.clear();
+    return {};
+  }
+  void read(std::string_view bytes) override {
+    reader_.feed(bytes);
+    while (const auto words = reader_.next()) {
+      const std::string& name = words->front();
+      const bool is_hello = name == "HELLO";
+      replies.push_back({is_hello              ? sentinel_hello
+                         : name == "SUBSCRIBE" ? subscribed
+                                               : address(master, 6379),
+                         {},
+                         true});
     }
-    // One new connection for the fault at the most, and one for the question elsewhere.
-    BOOST_TEST_REQUIRE(opens <= 2 + (struck ? 1 : 0));
-    BOOST_TEST_REQUIRE(heard_failover_);
-    // The connection that is left serves: the next failover is heard, too.
-    while (core.current() != state::watching || !writing.empty() || !replies_.empty()) go_on();
-    const int before = moves;
-    say(switched("mymaster"));
-    BOOST_TEST_REQUIRE(moves == before + 1);
+  }
+
+ private:
+  command_reader reader_;
+};
+
+/// Three Sentinels, and a client that asks them, hears of a failover, asks again, and then asks
+/// another Sentinel.
+class sentinel_player final : public player {
+ public:
+  sentinel_player(manner m, std::vector<planned_fault> faults) : player({}, m, std::move(faults)) {
+    link_.settles_at_once = false;
+    link_.how = m;
+    link_.server = &server_;
+    put();
   }
 
  private:
   static constexpr int questions = 4;
+  enum own : std::size_t { another_master_moves, asked_again, asked_elsewhere, forgotten, owns };
 
-  bool over() const {
-    if (core.current() == state::stopped) return true;
-    return asked_ == questions && !waits_;
+  std::vector<wire*> wires() override { return {&link_}; }
+  asked_check& ask(const question&, wire*) override { throw std::logic_error("no checks"); }
+  bool carries(wire&) override { return false; }
+  const std::vector<saying>& sayings() const override {
+    // What is no error is said in place of an address only.
+    static const std::vector<saying> all = {
+        {"-ERR No such master with that name\r\n"},
+        {"-NOPERM this user has no permissions\r\n"},
+        {"-NOAUTH Authentication required.\r\n"},
+        {"-LOADING Redis is loading the dataset in memory\r\n"},
+        {"_\r\n"},
+        {"*2\r\n$0\r\n\r\n$4\r\n6379\r\n"},
+        {"*2\r\n$1\r\nh\r\n$1\r\n0\r\n"},
+    };
+    return all;
   }
-
-  void go_on() {
-    BOOST_TEST_REQUIRE(steps < 500u, "the search hangs");
-    const bool strikes = steps++ == at_;
-    if (!strikes || !strike()) perform();
-    take();
+  /// More than is due.
+  std::string_view wrong_reply() const override { return "+OK\r\n+OK\r\n+OK\r\n+OK\r\n"; }
+  bool may_say(std::size_t which, const wire& w) const override {
+    return w.is_up() && w.reading && !w.server->replies.empty() && !w.is_cut &&
+           (sayings()[which].text.front() == '-' || w.server->replies.front().bytes[0] == '*');
   }
-
-  /// One event of a good network.
-  void perform() {
-    if (opening) {
-      replies_.clear();
-      silent_ = false;
-      return opened(error{});
-    }
-    if (!writing.empty()) {
-      if (!silent_) read_by_sentinel(writing);
-      return written();
-    }
-    if (reading && !replies_.empty()) return say(std::exchange(replies_, {}));
-    if (!waits_ && asked_ < questions && core.current() != state::stopped) return put();
-    wait();
+  void say(const saying& s, wire& w) override {
+    const int before = w.closes;
+    lose(w);
+    w.say_last(std::string(s.text));
+    BOOST_TEST_REQUIRE(w.closes == before + 1);  // at once, not only after a silence
   }
+  std::size_t opens_due(const wire&) const override { return 0; }
+  bool may_abandon() const override { return false; }
+  bool ask_more() override { return put(); }
+  bool has_more_to_do() const override { return waits_ || asked_questions_ < questions; }
 
-  /// Asks the next question; before the second one, the master moves.
-  void put() {
-    ++asked_;
-    waits_ = true;
-    if (asked_ == 2 && core.current() == state::watching) {
-      master_ = "10.0.0.2";
-      say(switched("mymaster"));
-      BOOST_TEST_REQUIRE(moves == (told_ ? 1 : 0));  // nobody is at a master that was not named
-      heard_failover_ = true;
-    } else if (asked_ == 2) {
-      // No Sentinel is listened to at this moment: the master moves later.
-      --asked_;
+  std::size_t own_faults() const override { return owns; }
+  bool is_possible(std::size_t which, const wire& w) const override {
+    if (which == another_master_moves) return w.is_at_rest() && w.is_up() && w.reading;
+    return waits_;
+  }
+  void strike_own(std::size_t which, wire&) override {
+    if (which == another_master_moves) {
+      const int before = link_.moves;
+      link_.received(switched("mymaster2"));
+      BOOST_TEST_REQUIRE(link_.moves == before);
+    } else if (which == forgotten) {
+      link_.core.forget();
       waits_ = false;
-      return wait();
+    } else {
+      if (which == asked_elsewhere) lose(link_);
+      link_.ask(which == asked_elsewhere);
     }
-    ask(asked_ == 3);
   }
 
-  void take() {
-    if (!answer) return;
-    // There are three Sentinels and one fault: the question is answered, and truly.
+  /// Asks the next question; before the second one, the master moves. False if no Sentinel is
+  /// listened to at this moment: the master moves later.
+  bool put() {
+    if (waits_ || link_.closed || asked_questions_ == questions) return false;
+    if (asked_questions_ == 1) {
+      if (!link_.is_at_rest() || !link_.reading || link_.silent) return false;
+      server_.master = "10.0.0.2";
+      const int before = link_.moves;
+      link_.received(switched("mymaster"));
+      BOOST_TEST_REQUIRE(link_.moves == before + (told_ ? 1 : 0));  // it follows one that was named
+      has_moved_ = true;
+    }
+    waits_ = true;
+    link_.ask(++asked_questions_ == 3);
+    return true;
+  }
+  void look() override {
+    // Each attempt goes to another Sentinel than the last one.
+    if (std::exchange(seen_opens_, link_.opens) != link_.opens) {
+      BOOST_TEST_REQUIRE(std::exchange(last_host_, link_.host) != link_.host);
+    }
+    if (!link_.answer) return;
     BOOST_TEST_REQUIRE(waits_);
-    BOOST_TEST_REQUIRE(was_told(master_, 6379), "told " << answer->host);
-    answer.reset();
+    // The question elsewhere, and two faults: all three Sentinels have failed.
+    if (faults_.size() == 2 && link_.answer->failure != error{}) return link_.ask();
+    // Otherwise the question is answered, and truly.
+    BOOST_TEST_REQUIRE(link_.was_told(server_.master, 6379), "told " << link_.answer->host);
+    link_.answer.reset();
     waits_ = false;
     told_ = true;
   }
-
-  void read_by_sentinel(const std::string& bytes) {
-    const auto count = [&](std::string_view what) {
-      std::size_t n = 0;
-      for (auto at = bytes.find(what); at != bytes.npos; at = bytes.find(what, at + 1)) ++n;
-      return n;
-    };
-    if (count("HELLO") > 0) replies_ += sentinel_hello;
-    if (count("SUBSCRIBE") > 0) replies_ += subscribed;
-    for (std::size_t n = count("GET-MASTER-ADDR"); n > 0; --n) replies_ += address(master_, 6379);
-    for (std::size_t n = count("PING"); n > 0; --n) replies_ += "+PONG\r\n";
-  }
-  void say(const std::string& bytes) { received(bytes); }
-
-  /// False if the fault cannot strike here.
-  bool strike() {
-    const bool has_reply = reading && !replies_.empty() && writing.empty();
-    const auto instead = [&](const std::string& bytes) {
-      if (!has_reply) return false;
-      replies_.clear();
-      const int before = closes;
-      say(bytes);
-      BOOST_TEST_REQUIRE(closes == before + 1);  // at once, not only after a silence
-      return true;
-    };
-    struck = true;
-    switch (what_) {
-      case fault::open_fails:
-        if (opening) return opened(error::connection_refused), true;
-        break;
-      case fault::open_tls_failed:
-        if (opening) return opened(error::tls_failed), true;
-        break;
-      case fault::open_hangs:
-        if (opening) return wait(), true;
-        break;
-      case fault::write_fails:
-        if (!writing.empty()) return written(false), true;
-        break;
-      case fault::read_fails:
-        if (reading) return replies_.clear(), received_nothing(), true;
-        break;
-      case fault::half_a_reply:
-        if (!has_reply) break;
-        say(replies_.substr(0, replies_.size() / 2));
-        replies_.clear();
-        if (reading) received_nothing();
-        return true;
-      case fault::garbage:
-        if (instead("HTTP/1.1 400 Bad Request\r\n\r\n")) return true;
-        break;
-      case fault::garbage_halfway:
-        if (instead(replies_.substr(0, replies_.size() / 2) + "\n?!\r\n")) return true;
-        break;
-      case fault::wrong_reply:  // more than is due
-        if (instead(replies_ + "+OK\r\n:1\r\n:2\r\n:3\r\n")) return true;
-        break;
-      case fault::no_such_master:
-        if (instead("-ERR No such master with that name\r\n")) return true;
-        break;
-      case fault::no_permission:
-        if (instead("-NOPERM this user has no permissions\r\n")) return true;
-        break;
-      case fault::no_login:
-        if (instead("-NOAUTH Authentication required.\r\n")) return true;
-        break;
-      case fault::loading:
-        if (instead("-LOADING Redis is loading the dataset in memory\r\n")) return true;
-        break;
-      case fault::null:
-      case fault::no_host: {
-        // In place of the address, the last reply.
-        const std::size_t last = replies_.rfind("*2\r\n");
-        const std::string bad = what_ == fault::null ? unknown_master : address("", 6379);
-        if (last != replies_.npos && instead(replies_.substr(0, last) + bad)) return true;
-        break;
-      }
-      case fault::silence:
-        if (!opening && (reading || !writing.empty())) {
-          silent_ = true;
-          replies_.clear();
-          return true;
-        }
-        break;
-      case fault::another_master_moves:
-        if (core.current() == state::watching && reading) {
-          const int before = moves;
-          say(switched("mymaster2"));
-          BOOST_TEST_REQUIRE(moves == before);
-          return true;
-        }
-        break;
-      case fault::asked_again:
-      case fault::asked_elsewhere:
-        if (waits_) return ask(what_ == fault::asked_elsewhere), true;
-        break;
-      case fault::forgotten:
-        if (waits_) {
-          core.forget();
-          waits_ = false;
-          return true;
-        }
-        break;
-      case fault::stopped:
-        core.stop();
-        pump();
-        BOOST_TEST_REQUIRE((core.current() == state::stopped));
-        return true;
-      case fault::none:
-      case fault::count:
-        break;
+  void ask_afresh() override {
+    if (link_.closed) {
+      BOOST_TEST_REQUIRE((link_.is_stopped() && link_.wakeup() == moment::max()));
+      return;
     }
-    struck = false;
-    return false;
+    // One new connection for the fault at the most, and one for the question elsewhere.
+    BOOST_TEST_REQUIRE(link_.opens <= 2 + static_cast<int>(link_.lost.size()));
+    BOOST_TEST_REQUIRE(has_moved_);
+    // The connection that is left serves: the next failover is heard, too.
+    const int before = link_.moves;
+    link_.received(switched("mymaster"));
+    BOOST_TEST_REQUIRE(link_.moves == before + 1);
   }
 
-  const fault what_;
-  const std::size_t at_;
-  std::string master_ = "10.0.0.1";
-  std::string replies_;  // on their way
-  bool silent_ = false;  // this connection brings no reply any more
-  bool waits_ = false;
-  bool told_ = false;
-  bool heard_failover_ = false;
-  int asked_ = 0;
+  fake_sentinel server_;
+  sentinel_driver link_;
+  int seen_opens_ = 0;
+  std::string last_host_;
+  bool waits_ = false, told_ = false, has_moved_ = false;
+  int asked_questions_ = 0;
 };
 
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(sentinel_faults_suite)
 
-BOOST_AUTO_TEST_CASE(any_fault_at_any_step) {
-  player good(fault::none, 0);
-  good.run();
-  BOOST_TEST(good.opens == 2);
-  BOOST_TEST(good.steps > 10u);
-  for (int what = 1; what < static_cast<int>(fault::count); ++what) {
-    int struck = 0;
-    for (std::size_t at = 0; at <= good.steps; ++at) {
-      BOOST_TEST_CONTEXT("fault " << what << " at step " << at) {
-        player p(static_cast<fault>(what), at);
-        p.run();
-        struck += p.struck ? 1 : 0;
-      }
-    }
-    BOOST_TEST(struck > 0, "fault " << what);
+BOOST_AUTO_TEST_CASE(any_fault_at_any_step_and_any_two) {
+  plays all;
+  const auto make = [](manner m, const std::vector<planned_fault>& faults) {
+    return std::make_unique<sentinel_player>(m, faults);
+  };
+  for (const manner m : manners()) {
+    all.play_all("three Sentinels", m, make);
+    all.play_pairs("three Sentinels", m, make, is_sanitized ? 256 : 16);
   }
+  all.expect_all({fault_kind::read_tls_failed, fault_kind::deadline, fault_kind::cancel_one,
+                  fault_kind::cancel_all, fault_kind::cancel_unsent, fault_kind::abandon});
 }
 
 BOOST_AUTO_TEST_SUITE_END()

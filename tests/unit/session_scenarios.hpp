@@ -3,34 +3,21 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fake_redis.hpp"
+#include "fault_kinds.hpp"
 #include "weir/redis_store.hpp"
 
 /// What a session can go through with a server that is there: which calls are made and when, and
 /// what the server is like.
 namespace weir::redis::test {
 
-/// Which limiters a check asks.
-enum class asks { one, tiers, several };
-
-struct question {
-  std::string_view subject;
-  error told{};  // if nothing goes wrong but what the scenario wants
-  asks of = asks::one;
-  detail::check_kind kind = detail::check_kind::record;
-  std::int64_t cost = 1;
-};
-
-/// Before there is a connection, while a write with checks is under way, or when there is nothing
-/// else to do.
-enum class when { at_first, during_write, in_quiet };
-
-struct questions {
-  when asked;
-  std::vector<question> all;
-};
+using weir::test::asks;
+using weir::test::question;
+using weir::test::questions;
+using weir::test::when;
 
 struct scenario {
   std::string_view name;
@@ -106,11 +93,26 @@ inline redis_options one_key_per_call() {
   return o;
 }
 
+/// What a server may say in place of running a call.
+inline const std::vector<weir::test::saying>& sayings() {
+  static const std::vector<weir::test::saying> all = {
+      {"NOSCRIPT No matching script.", error::script_missing},
+      {"LOADING Redis is loading the dataset in memory", error::server_loading},
+      {"BUSY Redis is busy running a script.", error::server_busy},
+      {"READONLY You can't write against a read only replica.", error::read_only, true},
+      {"OOM command not allowed when used memory > 'maxmemory'."},
+      {"NOPERM this user has no permissions to run 'evalsha'"},
+      {"NOAUTH Authentication required.", {}, true},
+      {"ERR something else"},
+  };
+  return all;
+}
+
 inline std::vector<scenario> scenarios() {
   using enum when;
   const std::vector<questions> some = {
       {at_first, {{"a"}}}, {during_write, {{"b"}}}, {in_quiet, {{"c"}}}};
-  return {
+  std::vector<scenario> all = {
       // The greeting.
       {.name = "everything in the greeting", .asked = some, .options = acl_user()},
       {.name = "a server without HELLO, users and SETINFO",
@@ -182,35 +184,25 @@ inline std::vector<scenario> scenarios() {
       {.name = "NOSCRIPT, although the script was sent",
        .asked = {{at_first, {{"a", error::script_missing}}}, {in_quiet, {{"b"}}}},
        .server = refused("-NOSCRIPT No matching script.\r\n", 3)},
-      {.name = "LOADING as an answer",
-       .asked = some,
-       .server = refused("-LOADING Redis is loading the dataset in memory\r\n", 2),
-       .reason = error::server_loading},
-      {.name = "BUSY as an answer",
-       .asked = some,
-       .server = refused("-BUSY Redis is busy running a script.\r\n", 1),
-       .reason = error::server_busy},
-      {.name = "a replica, then a primary",
-       .asked = some,
-       .server = turned_away("EVALSHA",
-                             "-READONLY You can't write against a read only replica.\r\n"),
-       .opens = 2,
-       .reason = error::read_only,
-       .twice = true},
-      {.name = "a login that is lost",
-       .asked = {{at_first, {{"a", error::authentication_failed}}}, {in_quiet, {{"b"}}}},
-       .server = turned_away("EVALSHA", "-NOAUTH Authentication required.\r\n"),
-       .opens = 2},
-      {.name = "no memory",
-       .asked = {{at_first, {{"a", error::out_of_memory}}}, {during_write, {{"b"}}}},
-       .server = refused("-OOM command not allowed when used memory > 'maxmemory'.\r\n", 1)},
-      {.name = "no permission",
-       .asked = {{at_first, {{"a", error::permission_denied}}}, {during_write, {{"b"}}}},
-       .server = refused("-NOPERM this user has no permissions to run 'evalsha'\r\n", 1)},
       {.name = "a key that holds something else",
        .asked = {{at_first, {{"a"}, {"b", error::wrong_type}, {"c"}}}},
        .server = [](fake_redis& s) { s.foreign_keys.insert("weir:{one:b}:f"); }},
   };
+  for (const weir::test::saying& said : sayings()) {
+    auto asked = some;
+    if (said.means == error{}) asked[0].all[0].told = classify_error(said.text);
+    all.push_back({.name = said.text,
+                   .asked = std::move(asked),
+                   .server =
+                       [&said](fake_redis& s) {
+                         s.refuses = said.text;
+                         s.turns_away_then = said.ends;
+                       },
+                   .opens = said.ends ? 2 : 1,
+                   .reason = said.means,
+                   .twice = said.means == error::read_only});
+  }
+  return all;
 }
 
 }  // namespace weir::redis::test

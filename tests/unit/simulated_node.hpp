@@ -1,6 +1,7 @@
 #pragma once
 
 #include "redis/slot.hpp"
+#include "server_end.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
 #include "support/test.hpp"
@@ -10,55 +11,45 @@ namespace weir::redis::test {
 
 using weir::test::fake_check;
 
-/// What became of a check, by its cost, which no other check has.
-struct deed {
-  std::string key;
-  const fake_check* check = nullptr;
-  int executed = 0;
-  bool is_under_way = false;  // sent, and its reply not heard
-  bool has_asked = false;     // a node has sent it to another by ASK
-  std::int64_t right = 0;     // decision::used once executed
-};
-using deeds = std::map<std::int64_t, deed>;
+using weir::test::asked_check;
+
+/// By the cost, which no other check has.
+using deeds = std::map<std::int64_t, asked_check>;
 
 /// A node of a Redis Cluster without sockets, as far as a client sees one. It knows by itself which
 /// slots it has, and may be behind the times.
-class simulated_node {
+class simulated_node final : public weir::test::server_end {
  public:
-  struct reply {
-    std::string bytes;
-    std::int64_t whose = 0;
-  };
-
   static constexpr std::uint16_t no_owner = 0xffff;
 
   int number = 0;
-  bool is_up = true;
   std::array<std::uint16_t, slot_count> view{};  // the owner of each slot, as this node believes
   std::map<std::uint16_t, int> migrating, importing;  // and the other node
   std::map<std::string, std::int64_t> counts;
   bool is_down = false;  // says CLUSTERDOWN
   bool rejects_login = false;
-  std::string refuses;       // what it answers to the next script call, once; with the slot for a $
   int refuses_connects = 0;  // so many
   std::set<std::string> loaded;
-  std::deque<reply> replies;
+  deeds* all = nullptr;
   int executed = 0;
   int moved = 0;  // how often it said MOVED
   int maps = 0;   // how often it was asked for the map
 
   static std::string address(int number) { return "n" + std::to_string(number) + ":7000"; }
 
-  void accept() {
+  error accept() override {
     reader_.clear();
-    replies.clear();
+    end();
     asking_ = false;
+    if (is_up && refuses_connects == 0) return {};
+    if (refuses_connects > 0) --refuses_connects;
+    return error::connection_refused;
   }
-  void read(std::string_view bytes, deeds& all) {
+  void read(std::string_view bytes) override {
     reader_.feed(bytes);
     while (auto words = reader_.next()) {
       has_text_ = weir::test::name_script(*words);
-      answer(*words, all);
+      answer(*words);
     }
   }
 
@@ -76,7 +67,7 @@ class simulated_node {
   }
 
  private:
-  void answer(const std::vector<std::string>& words, deeds& all) {
+  void answer(const std::vector<std::string>& words) {
     reply& r = replies.emplace_back();
     const bool asked = std::exchange(asking_, false);
     if (words[0] == "HELLO") {
@@ -99,7 +90,7 @@ class simulated_node {
       r.bytes = map();
     } else {
       BOOST_TEST_REQUIRE(words[0] == "EVALSHA");
-      run(words, asked, all, r);
+      run(words, asked, r);
     }
   }
 
@@ -121,12 +112,16 @@ class simulated_node {
     return "*" + std::to_string(count) + "\r\n" + ranges;
   }
 
-  void run(const std::vector<std::string>& words, bool asked, deeds& all, reply& r) {
+  void run(const std::vector<std::string>& words, bool asked, reply& r) {
     const auto [keys, cost] = take_apart(words);
+    const std::int64_t limit = packed_windows(words[1], words[3 + keys.size()]).front().limit;
     const std::uint16_t slot = slot_of_key(keys.front());
-    r.whose = cost;
+    asked_check& d = all->at(cost);
+    d.go_to(asked_check::place::server);
+    r.whose = {&d};
+    r.of_call = true;
     if (!refuses.empty()) {
-      r.bytes = "-" + std::exchange(refuses, {}) + "\r\n";
+      r.bytes = "-" + take_refusal() + "\r\n";  // with the slot for a $
       if (const auto at = r.bytes.find('$'); at != r.bytes.npos) {
         r.bytes.replace(at, 1, std::to_string(slot));
       }
@@ -161,7 +156,6 @@ class simulated_node {
       r.bytes = "-NOSCRIPT No matching script.\r\n";
       return;
     }
-    deed& d = all.at(cost);
     ++d.executed;
     ++executed;
     std::vector<found_window> found;
@@ -169,7 +163,7 @@ class simulated_node {
       std::int64_t& count = counts[key];
       found.push_back({count > 0 ? 5'000'000 : 0, count});
       count += cost;
-      d.right = count;
+      d.right = {true, count, limit, -1};
     }
     r.bytes = window_reply(found, 5'000'000, found.size());
   }

@@ -205,7 +205,7 @@ struct memcached_fixture : weir::memcached::test::core_fixture {
   memcached_fixture() { one.settle(); }
   void wake() {
     one.core.on_time(one.now);
-    one.act();
+    one.pump();
   }
 };
 }  // namespace
