@@ -55,8 +55,8 @@ class store_backend {
   /// The prefix of every key.
   virtual std::string_view key_prefix() const noexcept = 0;
 
-  /// The limiters that have waiters, leases or local units, or know of a cool-down. The store tells
-  /// them that it closes, or that its context is being destroyed.
+  /// The limiters that have had waiters, leases or local units. The store tells them that it
+  /// closes, or that its context is being destroyed.
   virtual roster<const limiter_spec>& limiters() noexcept { return limiters_; }
 
   /// Called once, by the store's first handle, before the first check.

@@ -1,7 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <memory>
-#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -13,38 +14,24 @@
 
 namespace weir::waiting {
 
-/// The name of a check's line: its subject; of several limiters, a text that is made in `room`.
-inline std::string_view name_of(const detail::check& c, std::string& room) {
-  if (c.further().empty()) return c.subject.view();
-  const auto append = [&room](const auto& one) {
-    const detail::limiter_spec* const limiter = one.limiter.get();
-    const std::string_view subject = one.subject.view();
-    const std::size_t size = subject.size();
-    room.append(reinterpret_cast<const char*>(&limiter), sizeof limiter);
-    room.append(reinterpret_cast<const char*>(&one.units), sizeof one.units);
-    room.append(reinterpret_cast<const char*>(&size), sizeof size);
-    room.append(subject);
-  };
-  append(c);
-  for (const detail::term& t : c.further()) append(t);
-  return room;
-}
-
-inline std::uint64_t hash_of(const detail::check& c, const detail::key_hash& hash) {
-  if (c.further().empty()) return hash(c.subject.view());  // the common case
-  std::string room;
-  return hash(name_of(c, room));
-}
-
-/// A line, and what its give-backs name.
+/// A line, and what its give-backs name. It is that of a subject; or, with further limiters, of a
+/// list of limiters, subjects and costs.
 struct line_entry : detail::agenda_entry {
-  line_entry(const detail::check& c, const line_rules& rules, std::size_t at_store)
-      : limiter(c.limiter),
+  line_entry(const detail::check& c, std::uint64_t its_hash, const line_rules& rules,
+             answers_due due)
+      : hash(its_hash),
+        limiter(c.limiter),
         subject(c.subject),
+        units(c.units),
         further(c.further().begin(), c.further().end()),
-        line(rules, at_store) {
-    std::string room;
-    name = detail::short_text(name_of(c, room));
+        line(rules, due) {}
+
+  bool is_of(const detail::check& c) const noexcept {
+    const auto same = [](const auto& a, const auto& b) {
+      return a.limiter == b.limiter && a.units == b.units && a.subject.view() == b.subject.view();
+    };
+    if (c.further().empty()) return further.empty() && subject.view() == c.subject.view();
+    return same(*this, c) && std::ranges::equal(further, c.further(), same);
   }
 
   template <class F>
@@ -63,12 +50,50 @@ struct line_entry : detail::agenda_entry {
                                   one.told);
   }
 
+  const std::uint64_t hash;
   const std::shared_ptr<const detail::limiter_spec> limiter;
   const detail::short_text subject;
+  const std::int64_t units;
   const std::vector<detail::term> further;
-  detail::short_text name;
   waiter_line line;
   std::unique_ptr<line_entry> next;  // in room_orders
+};
+
+/// Hashes checks, and the entries of their lines. It needs no memory: a check may end without any.
+struct line_hash {
+  using is_transparent = void;
+
+  std::uint64_t operator()(const line_entry* entry) const noexcept { return entry->hash; }
+  std::uint64_t operator()(const detail::check& c) const noexcept {
+    std::uint64_t sum = of_subject(c.subject.view());
+    if (c.further().empty()) return sum;  // the common case
+    const auto add = [&](const auto& one) {
+      constexpr std::uint64_t odd = 0x9e3779b97f4a7c15u;
+      const auto place = reinterpret_cast<std::uintptr_t>(one.limiter.get());
+      for (const std::uint64_t part : {of_subject(one.subject.view()), std::uint64_t{place},
+                                       static_cast<std::uint64_t>(one.units)}) {
+        sum = (sum ^ part) * odd;
+        sum ^= sum >> 32;
+      }
+    };
+    add(c);
+    for (const detail::term& t : c.further()) add(t);
+    return sum;
+  }
+
+  detail::key_hash of_subject;
+};
+
+struct line_equal {
+  using is_transparent = void;
+
+  bool operator()(const line_entry* a, const line_entry* b) const noexcept { return a == b; }
+  bool operator()(const detail::check& c, const line_entry* e) const noexcept {
+    return e->is_of(c);
+  }
+  bool operator()(const line_entry* e, const detail::check& c) const noexcept {
+    return e->is_of(c);
+  }
 };
 
 /// The orders of one event, and what is released when all of them are carried out.

@@ -10,7 +10,7 @@
 
 namespace weir::waiting {
 
-/// How many batches of requests one thread may start before the store's executor continues.
+/// How many batches of checks one thread may start before the store's executor continues.
 inline constexpr int most_rounds = 16;
 
 /// Collects reservations and gives them back to the store together, the last one first, because the

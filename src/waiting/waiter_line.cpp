@@ -92,7 +92,7 @@ void waiter_line::let_out(waiter& w) noexcept {
 void waiter_line::settle_event(time now, orders& out) {
   do {
     complete_due(now, out);
-    if (unstarted_ == 0 && at_store_ > 0) return;
+    if (unstarted_ == 0 && due_.all > 0) return;
     exchange_returns();
   } while (!reservations_.empty() && reservations_.begin()->held.due <= now);
   if (out.returns.empty()) return out.returns.swap(returns_);
@@ -123,7 +123,7 @@ void waiter_line::exchange_returns() noexcept {
 
 void waiter_line::leave(check& c, cancel_scope scope, time now, orders& out) {
   if (c.flight.room.place == room_note::held) {
-    --at_store_;
+    --due_.all;
     --unstarted_;
   } else if (waiter& w = *waiter_of(c); w.has_reservation()) {
     if (scope == cancel_scope::only_unsent) return;
@@ -134,8 +134,7 @@ void waiter_line::leave(check& c, cancel_scope scope, time now, orders& out) {
 }
 
 void waiter_line::answered(check& c, time cool_down, time now, orders& out) {
-  // A check that has left a stand-in is counted until that is answered.
-  if (!c.flight.left_stand_in) --at_store_;
+  due_.finished(c);
   note_cool_down(cool_down);
   if (!c.flight.is_detached) {
     take_answer(c, now, out);
@@ -164,7 +163,7 @@ void waiter_line::on_time(time now, orders& out) {
 
 void waiter_line::close(orders& out) {
   closed_ = true;
-  if (at_store_ > 0) return;
+  if (due_.all > 0) return;
   out.returns.reserve(out.returns.size() + waiting_count_);  // what follows must not throw half-way
   while (!waiting_.empty()) {
     waiter& w = *waiting_.begin();
@@ -188,7 +187,7 @@ waiter_line::time waiter_line::wakeup() const {
 // ---- checks that go to the store, and come from there
 
 void waiter_line::ask(check& c, orders& out) noexcept {
-  ++at_store_;
+  ++due_.all;
   stamp(c);
   ++unstarted_;
   c.flight.room.place = room_note::held;
@@ -252,7 +251,7 @@ void waiter_line::take_failure(check& c, time now, orders& out) {
     to_repeat_.push_back(w);
     if (waiting_count_ > rules_.max_waiting) drop_last(out);
   } else {
-    tell(c, c.ec, out);
+    tell(c, c.flight.room.wish == room_note::leaves ? operation_aborted : c.ec, out);
   }
 }
 

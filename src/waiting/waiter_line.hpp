@@ -25,6 +25,23 @@ struct line_rules {
   }
 };
 
+/// How many answers to the checks of a line are due, those to stand-ins included.
+struct answers_due {
+  std::size_t all = 0, of_stand_ins = 0;
+
+  std::size_t of_callers() const noexcept { return all - of_stand_ins; }
+  /// The store has finished this check. The stand-in of one that has left is answered later, or has
+  /// been answered on another thread.
+  void finished(const detail::check& c) noexcept {
+    if (c.flight.left_stand_in) {
+      ++of_stand_ins;
+    } else {
+      --all;
+      of_stand_ins -= c.flight.is_detached;
+    }
+  }
+};
+
 /// A reservation that goes back.
 struct returned {
   reservation held;
@@ -61,9 +78,7 @@ class waiter_line final {
  public:
   using time = detail::check::steady_time;
 
-  /// `at_store`: how many checks of the subject are at the store already.
-  waiter_line(const line_rules& rules, std::size_t at_store) noexcept
-      : rules_(rules), at_store_(at_store) {}
+  waiter_line(const line_rules& rules, answers_due due) noexcept : rules_(rules), due_(due) {}
   waiter_line(const waiter_line&) = delete;
   waiter_line& operator=(const waiter_line&) = delete;
 
@@ -72,14 +87,14 @@ class waiter_line final {
   void arrive(detail::check& c, std::uint64_t arrival, time now, orders& out);
   /// A caller whose check the room starts itself: the line must be calm.
   void add_direct(detail::check& c) noexcept {
-    ++at_store_;
+    ++due_.all;
     stamp(c);
   }
-  /// The same check has its result.
-  void drop_direct() noexcept { --at_store_; }
+  /// Such a check has its result.
+  void drop_direct(const detail::check& c) noexcept { due_.finished(c); }
   /// True if a caller may go past the line: nobody waits, and nothing has to reach the store first.
   bool is_calm() const noexcept { return waiting_count_ + unstarted_ == 0 && returns_.empty(); }
-  bool has_room() const noexcept { return rules_.have_room(waiting_count_, at_store_); }
+  bool has_room() const noexcept { return rules_.have_room(waiting_count_, due_.of_callers()); }
 
   /// Cancels a check that is not at the store. With only_unsent, one that has a reservation stays.
   void leave(detail::check& c, detail::cancel_scope scope, time now, orders& out);
@@ -106,7 +121,7 @@ class waiter_line final {
   /// When to call on_time(); time::max(): never.
   time wakeup() const;
   /// True if nobody waits, no answer is due, and nothing is to be given back.
-  bool is_idle() const noexcept { return waiting_count_ + at_store_ == 0 && returns_.empty(); }
+  bool is_idle() const noexcept { return waiting_count_ + due_.all == 0 && returns_.empty(); }
   /// Moves the checks of waiters to `out.told`, without a result, and forgets those at the store.
   void abandon(orders& out) noexcept;
 
@@ -140,8 +155,8 @@ class waiter_line final {
   void finish(detail::check& c, orders& out) noexcept;
 
   const line_rules rules_;
-  std::size_t at_store_;       // answers due: to checks of callers, and to stand-ins
-  std::size_t unstarted_ = 0;  // of these, the checks that the room has still to start
+  answers_due due_;
+  std::size_t unstarted_ = 0;  // of these, to checks that the room has still to start
   waiters_by_rank waiting_;    // but for those that ask again
   std::size_t waiting_count_ = 0;
   waiters_by_due reservations_;

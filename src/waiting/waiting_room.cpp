@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
 #include <new>
 #include <span>
-#include <string>
 #include <utility>
 
 #include "check/delivery_batch.hpp"
@@ -100,26 +99,26 @@ bool waiting_room::takes(check& c, const line_rules& rules) {
     const std::lock_guard lock(mutex_);
     if (!c.flight.is_detached && (alarm_.is_stopped() || ends_here(c))) return false;
   }
-  take_in(c, rules);
-  return true;
+  return take_in(c, rules);
 }
 
 /// The rarer end of a check at the store: it has to wait, has failed, its caller has left, or
 /// others wait.
-void waiting_room::take_in(check& c, const line_rules& rules) {
+bool waiting_room::take_in(check& c, const line_rules& rules) {
   const core_ptr core = c.limiter;
-  bool is_left = c.flight.is_detached;
+  const bool is_stand_in = c.flight.is_detached;
+  bool is_taken = is_stand_in;
   room_orders out;
   {
     const std::lock_guard lock(mutex_);
-    if (alarm_.is_stopped()) {
-      is_left = true;  // the context is gone
-    } else {
+    if (!alarm_.is_stopped()) {
       take_answer(c, rules, out);
+      is_taken = true;
     }
   }
   carry_out(core, out);
-  if (is_left) c.finish(delivery::discard);
+  if (is_stand_in) c.finish(delivery::discard);
+  return is_taken;
 }
 
 void waiting_room::on_timer(const core_ptr& core) {
@@ -131,7 +130,7 @@ void waiting_room::on_timer(const core_ptr& core) {
     line_entry* entry = nullptr;
     for (int n = 0; n < most_at_once && (entry = agenda_.first_due(now)) != nullptr; ++n) {
       entry->line.on_time(now, out);
-      update(*entry, out);
+      put(*entry, out);
     }
     arm();
   }
@@ -195,9 +194,9 @@ bool waiting_room::goes_directly(check& c, const line_rules& rules) {
     entry->line.add_direct(c);
   } else {
     try {
-      std::size_t& count = direct_.try_emplace(hash_of(c, hash_), 0).first->second;
-      if (!rules.have_room(0, count)) return false;
-      ++count;
+      answers_due& due = direct_[hash_(c)];
+      if (!rules.have_room(0, due.of_callers())) return false;
+      ++due.all;
     } catch (const std::bad_alloc&) {
       return false;  // arrive() tells the caller
     }
@@ -215,7 +214,7 @@ bool waiting_room::ends_here(check& c) {
   }
   if (line_entry* const entry = find(c)) {
     if (!entry->line.is_calm()) return false;
-    entry->line.drop_direct();
+    entry->line.drop_direct(c);
     if (entry->line.is_idle()) take_out(*entry);
   } else {
     count_off(c);
@@ -235,7 +234,7 @@ void waiting_room::take_answer(check& c, const line_rules& rules, room_orders& o
     if (entry == nullptr) count_off(c);
     if (c.flight.room.place == room_note::at_store) {  // then it has no owner
       const error_code why = is_reserved ? error::outcome_unknown : error::store_full;
-      waiter_line(rules, 0).tell(c, failure ? failure : why, out);
+      waiter_line(rules, {}).tell(c, failure ? failure : why, out);
     }
   }
   if (entry != nullptr) {
@@ -246,9 +245,11 @@ void waiting_room::take_answer(check& c, const line_rules& rules, room_orders& o
 }
 
 void waiting_room::count_off(const check& c) noexcept {
-  if (c.flight.left_stand_in) return;
-  const auto found = direct_.find(hash_of(c, hash_));
-  if (--found->second == 0) direct_.erase(found);
+  const auto found = direct_.find(hash_(c));
+  // Its stand-in may have been answered on another thread, as the last one.
+  if (found == direct_.end()) return;
+  found->second.finished(c);
+  if (found->second.all == 0) direct_.erase(found);
 }
 
 std::uint64_t waiting_room::next_arrival(time now) noexcept {
@@ -256,19 +257,19 @@ std::uint64_t waiting_room::next_arrival(time now) noexcept {
   return last_arrival_ = std::max(last_arrival_ + 1, count);
 }
 
-line_entry* waiting_room::find_entry(const check& c) const {
-  std::string room;
-  const auto found = entries_.find(name_of(c, room));
+line_entry* waiting_room::find_entry(const check& c) const noexcept {
+  const auto found = entries_.find(c);
   return found == entries_.end() ? nullptr : found->second.get();
 }
 
 line_entry& waiting_room::entry_of(const check& c, const line_rules& rules) {
   if (line_entry* const known = find(c)) return *known;
-  const auto counted = direct_.find(hash_of(c, hash_));
-  auto made = std::make_unique<line_entry>(c, rules,
-                                           counted == direct_.end() ? 0 : counted->second);
+  const std::uint64_t hash = hash_(c);
+  const auto counted = direct_.find(hash);
+  auto made = std::make_unique<line_entry>(
+      c, hash, rules, counted == direct_.end() ? answers_due{} : counted->second);
   line_entry& entry = *made;
-  entries_.emplace(entry.name.view(), std::move(made));
+  entries_.emplace(&entry, std::move(made));
   try {
     detail::for_each_limiter(c, [&](const detail::limiter_spec& limiter, std::string_view s) {
       if (limiter.has_cool_down)
@@ -288,7 +289,7 @@ std::unique_ptr<line_entry> waiting_room::take_out(line_entry& entry) noexcept {
     if (limiter.has_cool_down)
       cooled_lines_.erase({cool_downs_.key_of(limiter.resource_id, s), &entry});
   });
-  const auto found = entries_.find(entry.name.view());
+  const auto found = entries_.find(&entry);
   std::unique_ptr<line_entry> taken = std::move(found->second);
   entries_.erase(found);
   return taken;
@@ -296,7 +297,7 @@ std::unique_ptr<line_entry> waiting_room::take_out(line_entry& entry) noexcept {
 
 /// The end of every event of a line: keeps the checks to start, starts the give-backs, and puts the
 /// line at its new time in the agenda. Moves an idle line to `out`.
-void waiting_room::update(line_entry& entry, room_orders& out) {
+void waiting_room::put(line_entry& entry, room_orders& out) {
   held_.splice(held_.end(), out.starts);
   if (!out.returns.empty()) {
     // Under the mutex, so that no batch is sent between two give-backs in the wrong order.
@@ -309,6 +310,10 @@ void waiting_room::update(line_entry& entry, room_orders& out) {
   }
   agenda_.put(entry, entry.line.wakeup());
   if (entry.line.is_idle()) out.add(take_out(entry));
+}
+
+void waiting_room::update(line_entry& entry, room_orders& out) {
+  put(entry, out);
   arm();
 }
 
@@ -336,23 +341,38 @@ void waiting_room::returns_are_sent(const core_ptr& core) {
 }
 
 /// Starts the checks that the lines have brought. Reservations are given back first; otherwise the
-/// store would place new ones behind them.
+/// store would place new ones behind them. One thread at a time starts, which keeps the order and
+/// bounds the recursion: a memory store answers inside start(). After `most_rounds` rounds the
+/// store's executor continues, so that one caller does not serve all others.
 void waiting_room::start_held(const core_ptr& core) {
   std::array<check*, 64> some;  // no vector, which may find no memory
-  for (;;) {
+  for (int round = 0; round < most_rounds; ++round) {
     std::size_t count = 0;
     {
       const std::lock_guard lock(mutex_);
+      if (round == 0 && is_starting_) return;
       for (; unsent_returns_ == 0 && count < some.size() && !held_.empty(); ++count) {
         check& c = *(some[count] = &held_.front());
         held_.pop_front();
         find(c)->line.started();
         c.flight.room.place = room_note::at_store;
       }
+      is_starting_ = count > 0;
+      if (!is_starting_) return;
     }
-    if (count == 0) return;
-    core->store->start_all(std::span(some.data(), count));
+    try {
+      core->store->start_all(std::span(some.data(), count));
+    } catch (...) {  // out of memory: this thread starts no more
+      const std::lock_guard lock(mutex_);
+      is_starting_ = false;
+      throw;
+    }
   }
+  {
+    const std::lock_guard lock(mutex_);
+    is_starting_ = false;
+  }
+  boost::asio::post(core->store->get_executor(), [this, core] { start_held(core); });
 }
 
 std::size_t waiting_room::lines() const {

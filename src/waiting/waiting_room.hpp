@@ -64,18 +64,19 @@ class waiting_room final {
   void start(const core_ptr& core);
   bool goes_directly(detail::check& c, const line_rules& rules);
   bool ends_here(detail::check& c);
-  void take_in(detail::check& c, const line_rules& rules);
+  bool take_in(detail::check& c, const line_rules& rules);
   void take_answer(detail::check& c, const line_rules& rules, room_orders& out);
   void count_off(const detail::check& c) noexcept;
   time cool_down_of(const detail::check& c) const;
   /// Null if the check's line has no entry. A line has one while a check waits in it.
-  line_entry* find(const detail::check& c) const {
+  line_entry* find(const detail::check& c) const noexcept {
     return entries_.empty() ? nullptr : find_entry(c);
   }
-  line_entry* find_entry(const detail::check& c) const;
+  line_entry* find_entry(const detail::check& c) const noexcept;
   line_entry& entry_of(const detail::check& c, const line_rules& rules);
   std::unique_ptr<line_entry> take_out(line_entry& entry) noexcept;
   std::vector<line_entry*> lines_of(std::uint64_t key) const;
+  void put(line_entry& entry, room_orders& out);
   void update(line_entry& entry, room_orders& out);
   void arm();
   /// No answer and no give-back is due.
@@ -91,12 +92,11 @@ class waiting_room final {
 
   mutable detail::light_mutex mutex_;
   // The mutex guards all members below.
-  // The keys are views of line_entry::name.
-  boost::unordered_flat_map<std::string_view, std::unique_ptr<line_entry>, detail::key_hash>
-      entries_;
-  // How many checks at the store each line has that is not in entries_, by the hash of its name.
-  const detail::key_hash hash_;
-  boost::unordered_flat_map<std::uint64_t, std::size_t> direct_;
+  const line_hash hash_;
+  boost::unordered_flat_map<const line_entry*, std::unique_ptr<line_entry>, line_hash, line_equal>
+      entries_{0, hash_};
+  // What is due to lines that are not in entries_, by their hashes.
+  boost::unordered_flat_map<std::uint64_t, answers_due> direct_;
   std::set<std::pair<std::uint64_t, line_entry*>> cooled_lines_;  // by known_cool_downs::key_of()
   detail::agenda<line_entry> agenda_;
   detail::alarm alarm_;  // stopped once the context is gone
@@ -104,6 +104,7 @@ class waiting_room final {
   std::uint64_t last_arrival_ = 0;    // see acquire_request::arrival
   std::uint64_t last_cool_down_ = 0;  // the last arrival before the last cool-down began
   detail::check_list held_;           // checks to start
+  bool is_starting_ = false;          // a thread starts them
   std::size_t unsent_returns_ = 0;    // calls of returns_.add(); no check starts before these
   bool closed_ = false;
   std::shared_ptr<void> keep_alive_;  // keeps the closing store until may_end()

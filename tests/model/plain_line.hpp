@@ -128,12 +128,6 @@ class plain_line final {
   std::size_t count_bounded() const {
     return overflow_ == on_overflow::refuse_new ? count_inside() : count_waiting();
   }
-  /// The requests whose callers have left.
-  std::size_t count_orphans() const {
-    return static_cast<std::size_t>(
-        std::count_if(requests_.begin(), requests_.end(),
-                      [](const ask& a) { return a.is_out && a.whom == none; }));
-  }
   bool waits(std::int64_t who) const { return !callers_[index(who)].is_told; }
   const std::vector<caller>& callers() const { return callers_; }
   const std::vector<ask>& requests() const { return requests_; }
@@ -146,10 +140,7 @@ class plain_line final {
     return c.is_inside && !c.is_told && !(c.ask != none && requests_[index(c.ask)].is_out);
   }
   /// Who comes is not inside yet.
-  bool has_room() const {
-    if (overflow_ != on_overflow::refuse_new) return count_waiting() < most_;
-    return count_inside() + count_orphans() < most_;
-  }
+  bool has_room() const { return count_bounded() < most_; }
   void drop_one_too_many() {
     if (count_waiting() <= most_) return;
     std::int64_t last = none;

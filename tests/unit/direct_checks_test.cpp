@@ -230,6 +230,65 @@ BOOST_AUTO_TEST_CASE(direct_checks_that_have_to_wait_go_in_the_order_of_their_ca
   BOOST_TEST((s.order == std::vector<const stage::caller*>{called[0], called[1], &last}));
 }
 
+// One stand-in was counted off twice: from then on, all calls of the subject were overloaded.
+BOOST_AUTO_TEST_CASE(a_stand_in_of_a_call_that_the_policy_has_answered_is_counted_off_once) {
+  stage s({.on_failure = on_failure::open});
+  auto& a = s.acquire("a");
+  auto& b = s.acquire("a");
+  s.cancel(a);  // its stand-in comes behind b
+  s.held->time_out();
+  s.poll();
+  BOOST_TEST(b.may_go());
+  for (int i = 0; i < 2; ++i) s.held->fail(error::outcome_unknown);
+  s.poll();
+  BOOST_TEST(s.room().lines() == 0u);
+  auto& c = s.acquire("a");
+  s.reserve(0us);
+  BOOST_TEST(c.may_go());
+}
+
+// Calls that timed out filled the line, and the failure policy was not asked any more.
+BOOST_AUTO_TEST_CASE(stand_ins_take_no_room) {
+  stage s({.on_failure = on_failure::open, .max_waiting = 2});
+  for (int i = 0; i < 2; ++i) s.cancel(s.acquire("a"));
+  for (int i = 0; i < 3; ++i) {
+    auto& late = s.acquire("a");
+    std::rotate(s.held->held.begin(), s.held->held.end() - 1, s.held->held.end());
+    s.held->time_out();
+    s.poll();
+    BOOST_TEST(late.may_go());
+  }
+  while (!s.held->held.empty()) s.held->fail(error::outcome_unknown);
+  BOOST_TEST(s.room().lines() == 0u);
+}
+
+// The memory store answers inside its start: a later block of checks was started before the rest of
+// an earlier one, and callers that had come first were refused.
+BOOST_AUTO_TEST_CASE(many_checks_that_were_held_go_to_a_memory_store_in_order) {
+  asio::io_context io;
+  const limiter l(make_memory_store(io.get_executor()), "r",
+                  gcra{.rate = per_second(1), .burst = 1});
+  const auto poll = [&] {
+    io.restart();
+    io.poll();
+  };
+  l.acquire("a", [](error_code, const decision&) {});
+  asio::cancellation_signal leaves;
+  l.acquire("a", {.max_wait = 1h},
+            asio::bind_cancellation_slot(leaves.slot(), [](error_code, const decision&) {}));
+  poll();
+  leaves.emit(asio::cancellation_type::terminal);  // the others have to wait for its give-back
+  std::vector<int> refused;
+  for (int i = 0; i < 200; ++i) {
+    l.acquire("a", {.max_wait = 100s}, [&, i](error_code, const decision& d) {
+      if (!d.allowed) refused.push_back(i);
+    });
+  }
+  poll();
+  BOOST_TEST_REQUIRE(!refused.empty());
+  BOOST_TEST(std::ranges::min(refused) > 95);
+}
+
 BOOST_AUTO_TEST_CASE(what_a_cancelled_direct_check_has_reserved_goes_back) {
   stage s;
   auto& a = s.acquire("a");

@@ -42,7 +42,7 @@ class line_stage {
       : line(std::make_unique<waiting::waiter_line>(
             waiting::line_rules{m.max_waiting, m.overflow, m.priority_aging, m.retry_interval,
                                 m.same_end},
-            0)),
+            waiting::answers_due{})),
         core_(make_core("r", token_bucket{100, per_second(1)})) {}
 
   ~line_stage() {

@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_finds_no_memory_leaves_no_place_taken) {
   const auto core = test::make_core("r", bucket);
   for (const on_overflow how : {on_overflow::refuse_new, on_overflow::drop_lowest_priority}) {
     for_each_allocation([&](long number) {
-      waiting::waiter_line line({.max_waiting = 1, .overflow = how, .priority_aging = {}}, 0);
+      waiting::waiter_line line({.max_waiting = 1, .overflow = how, .priority_aging = {}}, {});
       test::fake_check first(core, "a subject with a long name", 1, check_kind::acquire);
       test::fake_check second(core, "a subject with a long name", 1, check_kind::acquire);
       waiting::orders out;
@@ -164,6 +164,20 @@ BOOST_AUTO_TEST_CASE(what_follows_reservations_that_go_back_follows_although_the
               [&] { ++sent; });
   BOOST_CHECK_THROW(io.poll(), std::bad_alloc);
   BOOST_TEST(sent == 1);
+}
+
+// The name of a joint line took memory when its check ended: that ended the process.
+BOOST_AUTO_TEST_CASE(a_joint_call_whose_answer_finds_no_memory_ends) {
+  for_each_allocation([&](long number) {
+    world w;
+    const limiter one(w.memory, "one", bucket, {.group = "g"}),
+        two(w.memory, "two", bucket, {.group = "g"});
+    const auto acquire = [&](handler h) { acquire_all(one.on("a"), two.on("a"), h); };
+    BOOST_TEST(w.call(acquire).answers == 1);
+    const result r = w.call_with_failure(number, acquire);
+    BOOST_TEST((w.has_thrown || r.answers == 1));
+    BOOST_TEST(w.call(acquire).answers == 1);
+  });
 }
 
 BOOST_AUTO_TEST_SUITE_END()
