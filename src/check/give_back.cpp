@@ -25,8 +25,8 @@ std::atomic<int> waiting_for_connection{0};
 
 class give_back final : public joint_check_of<settle_request> {
  public:
-  give_back(taken_units&& what, check* told)
-      : joint_check_of(std::move(what.limiter), arguments_of(what)), caller_(told) {
+  give_back(taken_units&& what, check* caller)
+      : joint_check_of(std::move(what.limiter), arguments_of(what)), caller_(caller) {
     asked.id = std::max<std::uint64_t>(1, random_number());
     flight.is_detached = true;
     wait_for_connection();
@@ -121,8 +121,8 @@ class stand_in final : public joint_check_of<acquire_request> {
 
 check& stand_in_for(const check& sent) { return *new stand_in(sent); }
 
-check& make_give_back(taken_units what, check* told) {
-  return *new give_back(std::move(what), told);
+check& make_give_back(taken_units what, check* caller) {
+  return *new give_back(std::move(what), caller);
 }
 
 }  // namespace weir::detail

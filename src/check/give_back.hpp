@@ -24,9 +24,9 @@ struct taken_units {
   std::vector<std::int64_t> found = {};  // see acquire_request
 };
 
-/// Makes a check that gives them back. The caller of this function starts it. `told`, when the
+/// Makes a check that gives them back. The caller of this function starts it. `caller`, when the
 /// store closes: a check that is finished after the give-back, with store_closed, or with
 /// outcome_unknown if the give-back failed.
-check& make_give_back(taken_units what, check* told = nullptr);
+check& make_give_back(taken_units what, check* caller = nullptr);
 
 }  // namespace weir::detail

@@ -55,7 +55,7 @@ std::uint64_t hashed(std::uint64_t seed, const policies::kernel& kernel) {
           seed = hash_with(seed, std::to_string(value));
         }
         // A token_bucket and a leaky_bucket may differ in nothing else.
-        return policies::is_spaced(kernel) ? hash_with(seed, "spaced") : seed;
+        return policies::is_leaky(kernel) ? hash_with(seed, "spaced") : seed;
       },
       kernel);
 }

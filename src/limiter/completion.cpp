@@ -47,7 +47,7 @@ void sign(check& c) {
 void remember(const check& c) {
   if (c.answer.source != source::store || !c.further().empty() || c.flight.is_internal) return;
   const limiter_impl& own = impl_of(*c.limiter);
-  if (own.local != nullptr) own.local->heard(c.subject.view(), c.answer);
+  if (own.local != nullptr) own.local->note_reply(c.subject.view(), c.answer);
   if (own.denials == nullptr || c.answer.allowed) return;
   own.denials->note(c.subject.view(), c.units, c.answer, c.flight.sent);
 }

@@ -143,19 +143,19 @@ void lease_keeper::arm(const core_ptr& core) {
 void lease_keeper::on_renewed(const renew_call& c) {
   using outcome = lease_schedule::outcome;
   const outcome what = c.ec ? outcome::unclear : c.answer.allowed ? outcome::kept : outcome::gone;
-  check_list told;
+  check_list completed;
   {
     const std::lock_guard lock(mutex_);
     if (alarm_.is_stopped()) return;
     const std::int64_t lease = c.units;
     if (schedule_.answered(lease, what, c.flight.sent, now()))
-      told.swap(schedule_.find(lease)->watchers);
-    for (check& w : told) w.flight.stage = check_stage::done;
+      completed.swap(schedule_.find(lease)->watchers);
+    for (check& w : completed) w.flight.stage = check_stage::done;
     // What is due by now waits for the timer: started here, it would recurse, because a memory
     // store answers inside start().
     arm(c.limiter);
   }
-  finish_all(std::move(told), {});
+  finish_all(std::move(completed), {});
 }
 
 void lease_keeper::on_leave_failed(const core_ptr& core, error_code ec,
@@ -177,7 +177,7 @@ void lease_keeper::on_timer(const core_ptr& core) {
     std::int64_t lease;
     short_text subject;
   };
-  check_list told;
+  check_list completed;
   std::vector<renewal> renewals;
   std::vector<lease_schedule::open_leave> leaves;
   {
@@ -186,7 +186,7 @@ void lease_keeper::on_timer(const core_ptr& core) {
     while (lease_schedule::entry* const e = schedule_.next(now())) {
       if (e->stands == lease_schedule::standing::lost) {
         for (check& c : e->watchers) c.flight.stage = check_stage::done;
-        told.splice(told.end(), e->watchers);
+        completed.splice(completed.end(), e->watchers);
       } else {
         renewals.push_back({e->lease, e->subject});
       }
@@ -194,7 +194,7 @@ void lease_keeper::on_timer(const core_ptr& core) {
     while (auto due = schedule_.next_leave(now())) leaves.push_back(std::move(*due));
     arm(core);
   }
-  finish_all(std::move(told), {});
+  finish_all(std::move(completed), {});
   for (renewal& r : renewals) {
     // A third of the lease duration: if no answer comes, there is time for another renewal.
     start_check(*new renew_call(core, r.lease, std::move(r.subject), length_ / 3));
@@ -213,13 +213,13 @@ check_list lease_keeper::take_watchers() {
 }
 
 void lease_keeper::close() {
-  check_list told;
+  check_list completed;
   {
     const std::lock_guard lock(mutex_);
     alarm_.stop();
-    told = take_watchers();
+    completed = take_watchers();
   }
-  finish_all(std::move(told), error::store_closed);
+  finish_all(std::move(completed), error::store_closed);
 }
 
 void lease_keeper::context_shut_down() noexcept {

@@ -54,10 +54,10 @@ local_units::outcome local_units::spend(check& c) {
   return out;
 }
 
-void local_units::heard(std::string_view subject, const decision& answer) {
+void local_units::note_reply(std::string_view subject, const decision& answer) {
   const std::lock_guard lock(mutex_);
   if (const auto found = entries_.find(subject); found != entries_.end())
-    found->second->supply.heard(answer);
+    found->second->supply.note_reply(answer);
 }
 
 void local_units::forget(std::string_view subject) {

@@ -38,7 +38,7 @@ class local_units final {
   outcome spend(check& c);
 
   /// The store has answered a record of this limiter.
-  void heard(std::string_view subject, const decision& answer);
+  void note_reply(std::string_view subject, const decision& answer);
 
   /// Called after a reset: the store has forgotten the subject's units, so they are not given back.
   void forget(std::string_view subject);

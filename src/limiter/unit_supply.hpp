@@ -46,7 +46,7 @@ class unit_supply {
   bool is_taking() const noexcept { return is_taking_; }
 
   /// The store has answered a check of this subject.
-  void heard(const decision& answer) noexcept { remaining_ = answer.remaining; }
+  void note_reply(const decision& answer) noexcept { remaining_ = answer.remaining; }
 
   /// Called after a reset. Drops all units, also those of a take under way, which the store may
   /// have counted before the reset.

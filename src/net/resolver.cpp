@@ -136,11 +136,11 @@ void resolver::look_up(const std::shared_ptr<question>& q) {
   std::shared_ptr<void> alive = q->asker.lock();
   if (!alive) return;
   asio::post(*q->way_back, [q, found = std::move(found), alive = std::move(alive)]() mutable {
-    q->lookup->heard(*q, std::move(found));
+    q->lookup->note_reply(*q, std::move(found));
   });
 }
 
-void resolver::heard(question& q, addresses&& found) {
+void resolver::note_reply(question& q, addresses&& found) {
   forget(q);
   const bool wanted = report_ && q.host == host_;
   if (wanted || found.empty()) {

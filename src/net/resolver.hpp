@@ -60,7 +60,7 @@ class resolver {
   static void forget(question& q);
   void start(const std::shared_ptr<void>& alive);
   bool make_room();
-  void heard(question& q, addresses&& found);
+  void note_reply(question& q, addresses&& found);
   void post_answer(addresses&& found, const std::shared_ptr<void>& alive);
   void answer(const addresses& found);
 

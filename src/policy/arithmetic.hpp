@@ -14,13 +14,13 @@ using span = std::int64_t;     ///< microseconds
 
 /// The time of a request: the store's clock, and when the request may go. A reservation may go at
 /// its turn, which may lie after the clock.
-struct moment {
+struct request_time {
   instant clock;
   instant when;
 
-  moment(instant now) noexcept
+  request_time(instant now) noexcept
       : clock(now), when(now) {}  // NOLINT: an instant is a moment of its own
-  moment(instant now, instant turn) noexcept : clock(now), when(turn) {}
+  request_time(instant now, instant turn) noexcept : clock(now), when(turn) {}
 };
 
 /// How long a state is kept after it has ended or was emptied: the clock may step back by that.

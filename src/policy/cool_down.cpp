@@ -6,7 +6,7 @@
 
 namespace weir::policies {
 
-decision cool_down::record(state& s, moment now, units cost) const noexcept {
+decision cool_down::record(state& s, request_time now, units cost) const noexcept {
   if (!s.has_effect(now.clock)) s = {};
   if (duration_ > 0) {
     const instant end = std::max(now.clock, s.begin()) + duration_;
@@ -15,7 +15,7 @@ decision cool_down::record(state& s, moment now, units cost) const noexcept {
   return fetch(s, now, cost);
 }
 
-decision cool_down::fetch(const state& s, moment now, units) const noexcept {
+decision cool_down::fetch(const state& s, request_time now, units) const noexcept {
   decision d;
   d.limit = d.remaining = unlimited;
   d.decided_at = to_time_point(now.when);

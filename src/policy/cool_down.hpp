@@ -42,8 +42,8 @@ class cool_down {
   units ceiling() const noexcept { return max_units; }
   units limit() const noexcept { return unlimited; }
 
-  decision record(state& s, moment now, units cost) const noexcept;
-  decision fetch(const state& s, moment now, units cost) const noexcept;
+  decision record(state& s, request_time now, units cost) const noexcept;
+  decision fetch(const state& s, request_time now, units cost) const noexcept;
   instant matters_until(const state& s) const noexcept { return s.until; }
   span reach() const noexcept { return duration_; }
 

@@ -12,13 +12,13 @@ fixed_window::fixed_window(const weir::fixed_window& policy) noexcept
       count_refused_(policy.count_refused) {}
 
 /// The clock, or a later time that the state knows to have passed.
-instant fixed_window::passed(const state& s, instant clock) const noexcept {
+instant fixed_window::latest_known_past(const state& s, instant clock) const noexcept {
   return std::max(clock, s.written > 0 ? s.written : s.start);
 }
 
 fixed_window::state fixed_window::seen_at(const state& s, instant clock) const noexcept {
   if (!is_far_ahead(s, clock)) return s;
-  const span ahead = passed(s, clock) - clock;
+  const span ahead = latest_known_past(s, clock) - clock;
   const instant start = begin_of_window(s.start - ahead);
   return {start, s.count, start > clock ? clock : 0};
 }
@@ -33,9 +33,10 @@ bool fixed_window::holds(const state& s, instant at) const noexcept {
 }
 
 /// If the window no longer lies ahead, drops what matters only while it does.
-fixed_window::state fixed_window::ahead_of(instant passed, const state& s) const noexcept {
-  if (s.start <= passed) return {s.start, s.count};
-  return {s.start, s.count, passed, s.start_before, s.count_before};
+fixed_window::state fixed_window::ahead_of(instant latest_known_past,
+                                           const state& s) const noexcept {
+  if (s.start <= latest_known_past) return {s.start, s.count};
+  return {s.start, s.count, latest_known_past, s.start_before, s.count_before};
 }
 
 bool fixed_window::fits(const state& s, instant at, units cost) const noexcept {
@@ -61,9 +62,9 @@ decision fixed_window::describe(const state& s, instant at, units cost,
   return d;
 }
 
-decision fixed_window::record(state& s, moment now, units cost) const noexcept {
+decision fixed_window::record(state& s, request_time now, units cost) const noexcept {
   mend(s, now.clock);
-  const instant has_passed = passed(s, now.clock);
+  const instant has_passed = latest_known_past(s, now.clock);
   const instant at = std::max(now.when, has_passed);
   state next = current(s, at);
   const bool allowed = fits(next, at, cost);
@@ -80,9 +81,9 @@ decision fixed_window::record(state& s, moment now, units cost) const noexcept {
   return describe(next, at, cost, allowed);
 }
 
-decision fixed_window::fetch(const state& s, moment now, units cost) const noexcept {
+decision fixed_window::fetch(const state& s, request_time now, units cost) const noexcept {
   const state seen = seen_at(s, now.clock);
-  const instant at = std::max(now.when, passed(seen, now.clock));
+  const instant at = std::max(now.when, latest_known_past(seen, now.clock));
   const state next = current(seen, at);
   return describe(next, at, cost, fits(next, at, cost));
 }

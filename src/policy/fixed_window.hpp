@@ -43,7 +43,7 @@ class fixed_window {
     return offset_ == first_request ? std::optional<span>{} : offset_;
   }
 
-  decision record(state& s, moment now, units cost) const noexcept;
+  decision record(state& s, request_time now, units cost) const noexcept;
   /// As record(), but returns only whether the request passes. For a state that is a begin and a
   /// count alone (0: there is no window), a limit up to max_units, and without count_refused. 1 <=
   /// cost <= limit.
@@ -62,15 +62,15 @@ class fixed_window {
     count = cost;
     return true;
   }
-  decision fetch(const state& s, moment now, units cost) const noexcept;
+  decision fetch(const state& s, request_time now, units cost) const noexcept;
   /// Makes a state far ahead of the clock begin anew by the clock.
   void mend(state& s, instant clock) const noexcept {
     if (is_far_ahead(s, clock)) s = seen_at(s, clock);
   }
   bool is_far_ahead(const state& s, instant clock) const noexcept {
-    return passed(s, clock) - clock > window_;
+    return latest_known_past(s, clock) - clock > window_;
   }
-  instant own_time(const state& s) const noexcept { return passed(s, 0); }
+  instant own_time(const state& s) const noexcept { return latest_known_past(s, 0); }
   units in_use(const state& s, instant) const noexcept { return s.count; }
   /// Takes back what a request counted, if the state still knows its window.
   void give_back(state& s, instant clock, const ticket& t, units cost) const noexcept;
@@ -116,14 +116,14 @@ class fixed_window {
 
   instant begin_of_window(instant at) const noexcept {
     if (offset_ == first_request) return at;
-    const span passed = (at - offset_) % window_;
-    return at - passed - (passed < 0 ? window_ : 0);
+    const span since_begin = (at - offset_) % window_;
+    return at - since_begin - (since_begin < 0 ? window_ : 0);
   }
-  instant passed(const state& s, instant clock) const noexcept;
+  instant latest_known_past(const state& s, instant clock) const noexcept;
   state seen_at(const state& s, instant clock) const noexcept;
   state current(const state& s, instant at) const noexcept;
   bool holds(const state& s, instant at) const noexcept;
-  state ahead_of(instant passed, const state& s) const noexcept;
+  state ahead_of(instant latest_known_past, const state& s) const noexcept;
   bool fits(const state& s, instant at, units cost) const noexcept;
   decision describe(const state& s, instant at, units cost, bool allowed) const noexcept;
 

@@ -99,21 +99,21 @@ local function check(key, checks, write, into, at)
 
   -- A clock behind the window's start finds the window open; if it is behind by more than a window,
   -- the count moves to the present window.
-  local passed = written > 0 and written or start
-  if passed < clock then passed = clock end
+  local latest_known_past = written > 0 and written or start
+  if latest_known_past < clock then latest_known_past = clock end
   local open = count > 0 or written > 0
-  local moved = passed - clock > window
+  local moved = latest_known_past - clock > window
   if moved then
     -- An expiry that a longer window has set stays.
     if kept <= line_after(start + window) then kept = 0 end
-    start, passed = begin_of_window(start - (passed - clock)), clock
+    start, latest_known_past = begin_of_window(start - (latest_known_past - clock)), clock
     before, count_before = 0, 0
   end
-  local time = now > passed and now or passed
+  local time = now > latest_known_past and now or latest_known_past
   local fresh = not open or time >= start + window
   if fresh then
-    before, count_before = passed, 0
-    if open and passed < start + window then before, count_before = start, count end
+    before, count_before = latest_known_past, 0
+    if open and latest_known_past < start + window then before, count_before = start, count end
     start, count = begin_of_window(time), 0
   end
 
@@ -137,8 +137,9 @@ local function check(key, checks, write, into, at)
     local ttl = ttl_of(line)
     count = count + counted * cost
     if count > most then count = most end
-    if start > passed then
-      call('SET', key, struct.pack('<ddddd', start, count, passed, before, count_before), 'PX', ttl)
+    if start > latest_known_past then
+      call('SET', key,
+        struct.pack('<ddddd', start, count, latest_known_past, before, count_before), 'PX', ttl)
     elseif fresh or moved or written > 0 or kept < start + window then
       call('SET', key, struct.pack('<ddd', start, count, line), 'PX', ttl)
     else

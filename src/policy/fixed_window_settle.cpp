@@ -9,7 +9,7 @@ namespace weir::policies {
 void fixed_window::give_back(state& s, instant clock, const ticket& t, units cost) const noexcept {
   if (s.count == 0) return;
   if (is_far_ahead(s, clock) || clock >= s.start + window_) return;
-  const instant has_passed = passed(s, clock);
+  const instant has_passed = latest_known_past(s, clock);
   const auto is_in = [&](instant start) {
     return t.counted >= start && t.counted < start + window_;
   };

@@ -6,10 +6,10 @@ local function give_back(key, ticket)
   check(key, 0, false, state, 1)
   local start, count, written = state[1], state[2], state[3]
   if refusal or start == foreign or count == 0 then return end
-  local passed = written > 0 and written or start
-  if passed < clock then passed = clock end
-  if passed - clock > window or clock >= start + window then return end
-  local ahead, before, count_before = start > passed, 0, 0
+  local latest_known_past = written > 0 and written or start
+  if latest_known_past < clock then latest_known_past = clock end
+  if latest_known_past - clock > window or clock >= start + window then return end
+  local ahead, before, count_before = start > latest_known_past, 0, 0
   if ahead then before, count_before = struct.unpack('<dd', call('GET', key), 25) end
   if turn >= start and turn < start + window then
     count = count > cost and count - cost or 0
@@ -25,7 +25,7 @@ local function give_back(key, ticket)
     count_before = count_before > cost and count_before - cost or 0
   end
   -- An empty window keeps the time that had passed.
-  local is_open = count > 0 or start > passed
+  local is_open = count > 0 or start > latest_known_past
   local ends = is_open and start + window or start
   if ends + grace <= clock then
     if not is_open then
@@ -39,8 +39,8 @@ local function give_back(key, ticket)
   -- A longer window may share the key.
   if is_open and kept > line then line = kept end
   local packed
-  if start > passed then
-    packed = struct.pack('<ddddd', start, count, passed, before, count_before)
+  if start > latest_known_past then
+    packed = struct.pack('<ddddd', start, count, latest_known_past, before, count_before)
   else
     packed = struct.pack('<ddd', start, count, line)
   end

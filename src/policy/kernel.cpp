@@ -41,7 +41,7 @@ void require_limit(std::string_view policy, units limit, units high) {
 }
 
 meter compile_meter(const std::string& policy, const std::string& rate_name, const rate& r,
-                    std::string_view size_name, units size, bool spaced) {
+                    std::string_view size_name, units size, bool leaky) {
   require(policy, rate_name + ".count", r.count, 1, max_units);
   require(policy, rate_name + ".period (us)", r.period.count(), 1, max_window);
   require(policy, size_name, size, 1, max_units);
@@ -53,7 +53,7 @@ meter compile_meter(const std::string& policy, const std::string& rate_name, con
                " at this rate (filling or draining it may take 71 years at the most)",
            size);
   }
-  return meter(r.count, r.period.count(), size, spaced);
+  return meter(r.count, r.period.count(), size, leaky);
 }
 
 struct compiler {

@@ -27,8 +27,8 @@ namespace weir::policies {
 template <class K>
 concept is_kernel =
     requires(const K& k, typename K::state& state, const typename K::state& seen,
-             typename K::replay& replay, const typename K::replay& replayed, moment now, units cost,
-             std::span<const std::int64_t> fields) {
+             typename K::replay& replay, const typename K::replay& replayed, request_time now,
+             units cost, std::span<const std::int64_t> fields) {
       // Counts the cost if it fits; the same verdict without a change.
       { k.record(state, now, cost) } -> std::same_as<decision>;
       { k.fetch(seen, now, cost) } -> std::same_as<decision>;
@@ -98,8 +98,8 @@ concept is_kernel =
      }) &&
     // A request that passes may have to wait until the bucket is empty.
     (K::kind != kernel_kind::bucket ||
-     requires(const K& k, typename K::state& s, moment now, units cost) {
-       { k.is_spaced() } -> std::same_as<bool>;
+     requires(const K& k, typename K::state& s, request_time now, units cost) {
+       { k.is_leaky() } -> std::same_as<bool>;
        // Its script has other text for a T in parts.
        { k.has_whole_units() } noexcept -> std::same_as<bool>;
        { k.record_from(instant{}, s, now, cost) } -> std::same_as<decision>;
@@ -135,10 +135,10 @@ inline bool counts_refused(const kernel& k) noexcept {
 }
 
 /// True if a request that passes may have to wait until the bucket is empty (leaky_bucket).
-inline bool is_spaced(const kernel& k) noexcept {
+inline bool is_leaky(const kernel& k) noexcept {
   return std::visit(
       []<class Kernel>(const Kernel& one) {
-        if constexpr (Kernel::kind == kernel_kind::bucket) return one.is_spaced();
+        if constexpr (Kernel::kind == kernel_kind::bucket) return one.is_leaky();
         return false;
       },
       k);
@@ -179,7 +179,7 @@ span written_ahead(const Kernel& k, const typename Kernel::state& s, instant end
 
 /// k.record() into a decision that is empty still.
 template <class Kernel, class State>
-void record_into(decision& empty, const Kernel& k, State& s, moment now, units cost) {
+void record_into(decision& empty, const Kernel& k, State& s, request_time now, units cost) {
   if constexpr (requires { k.record_into(empty, s, now, cost); }) {
     k.record_into(empty, s, now, cost);
   } else {

@@ -75,7 +75,7 @@ decision lease_set::describe(const summary& r, instant now, bool allowed) const 
   return d;
 }
 
-decision lease_set::record(replay& r, moment m, std::int64_t) const noexcept {
+decision lease_set::record(replay& r, request_time m, std::int64_t) const noexcept {
   const instant now = m.clock;
   const bool allowed = passes(r);
   if (allowed && act_ == act::leave) {
@@ -90,11 +90,11 @@ decision lease_set::record(replay& r, moment m, std::int64_t) const noexcept {
   return describe(r, now, allowed);
 }
 
-decision lease_set::fetch(const replay& r, moment m, std::int64_t) const noexcept {
+decision lease_set::fetch(const replay& r, request_time m, std::int64_t) const noexcept {
   return describe(r, m.clock, passes(r));
 }
 
-decision lease_set::record(state& s, moment m, std::int64_t number) const {
+decision lease_set::record(state& s, request_time m, std::int64_t number) const {
   const instant now = m.clock;
   tidy(s, now);
   summary r = summary_of(s, now, number);
@@ -116,7 +116,7 @@ decision lease_set::record(state& s, moment m, std::int64_t number) const {
   return d;
 }
 
-decision lease_set::fetch(const state& s, moment m, std::int64_t number) const {
+decision lease_set::fetch(const state& s, request_time m, std::int64_t number) const {
   return fetch(summary_of(s, m.clock, number), m, number);
 }
 

@@ -65,8 +65,8 @@ class lease_set {
 
   /// Drops lapsed leases, and shortens leases that another clock has written.
   void tidy(state& s, instant now) const;
-  decision record(state& s, moment m, std::int64_t number) const;
-  decision fetch(const state& s, moment m, std::int64_t number) const;
+  decision record(state& s, request_time m, std::int64_t number) const;
+  decision fetch(const state& s, request_time m, std::int64_t number) const;
   instant matters_until(const state& s) const noexcept;
   span reach() const noexcept { return length_; }
 
@@ -88,8 +88,8 @@ class lease_set {
   bool has_common_path() const noexcept { return false; }
   bool coalesces() const noexcept { return false; }
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
-  decision record(replay& r, moment m, std::int64_t number) const noexcept;
-  decision fetch(const replay& r, moment m, std::int64_t number) const noexcept;
+  decision record(replay& r, request_time m, std::int64_t number) const noexcept;
+  decision fetch(const replay& r, request_time m, std::int64_t number) const noexcept;
 
   friend bool operator==(const lease_set&, const lease_set&) = default;
 

@@ -63,8 +63,8 @@ instant meter::difference(const state& a, const state& b) noexcept {
   return a.whole - b.whole + (a.part > b.part ? 1 : 0);
 }
 
-meter::meter(std::int64_t count, span period, units burst, bool spaced) noexcept
-    : burst_(burst), spaced_(spaced) {
+meter::meter(std::int64_t count, span period, units burst, bool leaky) noexcept
+    : burst_(burst), leaky_(leaky) {
   const std::int64_t divisor = std::gcd(count, period);
   parts_ = count / divisor;
   interval_ = period / divisor;
@@ -115,11 +115,11 @@ meter::state meter::seen_at(const state& s, instant clock) const noexcept {
   return seen;
 }
 
-meter::verdict meter::judge(const state& s, moment now, units cost) const noexcept {
+meter::verdict meter::judge(const state& s, request_time now, units cost) const noexcept {
   verdict v;
-  v.passed = std::max(now.clock, s.ahead.written);
-  v.at = std::max(now.when, v.passed);
-  const state begin = now.when > v.passed ? earliest(v.at) : state{v.at};
+  v.latest_known_past = std::max(now.clock, s.ahead.written);
+  v.at = std::max(now.when, v.latest_known_past);
+  const state begin = now.when > v.latest_known_past ? earliest(v.at) : state{v.at};
   v.base = later(s, begin) ? s : begin;
   v.next = plus(v.base, time_of(cost));
   v.turn = std::max(v.at, rounded_up(v.base));
@@ -144,14 +144,14 @@ decision meter::describe(const verdict& v, const state& after) const noexcept {
   if (!v.allowed) {
     // The first whole microsecond t with next <= t + tolerance.
     d.retry_after = std::chrono::microseconds(difference(v.next, tolerance_) - v.at);
-  } else if (spaced_) {
+  } else if (leaky_) {
     d.delay = std::chrono::microseconds(v.turn - v.at);
   }
   d.decided_at = to_time_point(v.at);
   return d;
 }
 
-decision meter::record_from(instant start, state& s, moment now, units cost) const noexcept {
+decision meter::record_from(instant start, state& s, request_time now, units cost) const noexcept {
   state seen = seen_at(s, now.clock);
   verdict v = judge(seen, now, cost);
   const bool waits = rounded_up(v.base) < start;
@@ -170,11 +170,12 @@ decision meter::record_from(instant start, state& s, moment now, units cost) con
 void meter::admit(state& s, const verdict& v, instant turn) const noexcept {
   s.whole = v.next.whole;
   s.part = v.next.part;
-  s.ahead = reservations_ahead{v.passed, std::max(s.ahead.turn, turn)}.after(v.passed);
+  s.ahead = reservations_ahead{v.latest_known_past, std::max(s.ahead.turn, turn)}.after(
+      v.latest_known_past);
   if (s.returned > 0) s.until = std::max(s.until, rounded_up(s));
 }
 
-decision meter::fetch(const state& s, moment now, units cost) const noexcept {
+decision meter::fetch(const state& s, request_time now, units cost) const noexcept {
   const state seen = seen_at(s, now.clock);
   return describe(judge(seen, now, cost), seen);
 }

@@ -44,7 +44,7 @@ class meter {
   };
 
   /// 1 <= count, period, burst; the caller has checked fits().
-  meter(std::int64_t count, span period, units burst, bool spaced) noexcept;
+  meter(std::int64_t count, span period, units burst, bool leaky) noexcept;
 
   /// Whether burst * period / count stays below 2^51 us (71 years), so that every sum is exact.
   static bool fits(std::int64_t count, span period, units burst) noexcept;
@@ -54,15 +54,15 @@ class meter {
   /// Whether the time of one unit is a whole number of microseconds.
   bool has_whole_units() const noexcept { return parts_ == 1; }
   /// Whether an admitted request has to wait until the bucket is empty.
-  bool is_spaced() const noexcept { return spaced_; }
+  bool is_leaky() const noexcept { return leaky_; }
 
-  decision record(state& s, moment now, units cost) const noexcept {
+  decision record(state& s, request_time now, units cost) const noexcept {
     decision d;
     record_into(d, s, now, cost);
     return d;
   }
   /// record() into an empty decision: mostly, few of its fields change.
-  void record_into(decision& d, state& s, moment now, units cost) const noexcept {
+  void record_into(decision& d, state& s, request_time now, units cost) const noexcept {
     if (is_plain(s, now, cost)) {
       record_plain(d, s, now.clock, cost);
     } else {
@@ -74,8 +74,8 @@ class meter {
   bool record_plain(instant& tat, instant now, units cost) const noexcept;
   /// record() for a request that goes at `start`, because other tiers delay it until then: later
   /// requests wait for its end.
-  decision record_from(instant start, state& s, moment now, units cost) const noexcept;
-  decision fetch(const state& s, moment now, units cost) const noexcept;
+  decision record_from(instant start, state& s, request_time now, units cost) const noexcept;
+  decision fetch(const state& s, request_time now, units cost) const noexcept;
   /// Makes a state far ahead of the clock begin anew by the clock.
   void mend(state& s, instant clock) const noexcept {
     if (is_far_ahead(s, clock)) s = seen_at(s, clock);
@@ -141,11 +141,11 @@ class meter {
 
  private:
   struct verdict {
-    instant passed;  // the clock, or what the state knows to have passed
-    instant at;      // the time of the request
-    state base;      // the TAT, not before the request
-    state next;      // the TAT if admitted
-    instant turn;    // when a spaced request goes
+    instant latest_known_past;  // the clock, or what the state knows to have passed
+    instant at;                 // the time of the request
+    state base;                 // the TAT, not before the request
+    state next;                 // the TAT if admitted
+    instant turn;               // when a spaced request goes
     bool allowed;
   };
 
@@ -162,7 +162,7 @@ class meter {
   static instant difference(const state& a, const state& b) noexcept;
 
   /// True for most checks.
-  bool is_plain(const state& s, moment now, units cost) const noexcept {
+  bool is_plain(const state& s, request_time now, units cost) const noexcept {
     const bool is_tat_alone = (s.part | s.ahead.turn | s.returned | s.until) == 0;
     return parts_ == 1 && is_tat_alone && now.when == now.clock && cost <= burst_ &&
            s.whole - now.clock <= 2 * tolerance_.whole;
@@ -176,7 +176,7 @@ class meter {
   state end_alone(const ticket& t, const state& step) const noexcept;
   void undo(state& s, const ticket& t, const state& step, instant has_passed) const noexcept;
   void release(state& s, const ticket& t, const state& step, instant has_passed) const noexcept;
-  verdict judge(const state& s, moment now, units cost) const noexcept;
+  verdict judge(const state& s, request_time now, units cost) const noexcept;
   void admit(state& s, const verdict& v, instant turn) const noexcept;
   decision describe(const verdict& v, const state& after) const noexcept;
 
@@ -184,7 +184,7 @@ class meter {
   span interval_;
   units burst_;
   state tolerance_;  // burst * T
-  bool spaced_;      // leaky_bucket: tell the delay
+  bool leaky_;       // leaky_bucket: tell the delay
 };
 
 inline bool meter::record_plain(instant& tat, instant now, units cost) const noexcept {
@@ -213,7 +213,7 @@ inline void meter::record_plain(decision& d, state& s, instant now, units cost) 
   d.decided_at = to_time_point(now);
   if (allowed) {
     s.whole = next;
-    if (spaced_) d.delay = std::chrono::microseconds(base - now);
+    if (leaky_) d.delay = std::chrono::microseconds(base - now);
     d.receipt.buckets[0].whole = next;
   } else {
     d.retry_after = std::chrono::microseconds(next - burst - now);

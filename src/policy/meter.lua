@@ -200,9 +200,9 @@ local function check(key, checks, write, into, at)
     tat, last_turn, upto = tat - early, last_turn - early, clock + 2 * burst
     returned = returned > no_limit - early and no_limit or returned + early
   end
-  local passed = not moved and written > clock and written or clock
-  local time, begin, begin_part = passed, passed, 0
-  if now > passed then
+  local latest_known_past = not moved and written > clock and written or clock
+  local time, begin, begin_part = latest_known_past, latest_known_past, 0
+  if now > latest_known_past then
     time, begin = now, now
     -- The earliest exact time that rounds up to the turn.
     if parts > 1 then begin, begin_part = now - 1, 1 end
@@ -235,10 +235,11 @@ local function check(key, checks, write, into, at)
     if returned > 0 and ends < upto then ends = upto end
     local ttl = ttl_on_grid(ends)
     if admitted > 0 and time > last_turn then last_turn = time end
-    if last_turn <= passed then passed, last_turn = 0, 0 end
+    if last_turn <= latest_known_past then latest_known_past, last_turn = 0, 0 end
     if last_turn > 0 or returned > 0 then
       if returned == 0 then ends = 0 end
-      local text = format('%d/%d@%d>%d-%d+%d', next, next_part, passed, last_turn, returned, ends)
+      local text = format('%d/%d@%d>%d-%d+%d', next, next_part, latest_known_past, last_turn,
+        returned, ends)
       call('SET', key, text, 'PX', ttl)
     elseif next_part > 0 then
       call('SET', key, format('%d/%d', next, next_part), 'PX', ttl)

@@ -28,9 +28,9 @@ void meter::give_back(state& s, instant clock, const ticket& t, units cost) cons
   // A sum that is full knows no more.
   if (rounded_up(seen) <= has_passed || since < 0 || seen.returned == max_exact) return;
   const bool is_last = seen.whole + since == t.left.whole && seen.part == t.left.part;
-  if (is_last && !(spaced_ && since > 0)) {
+  if (is_last && !(leaky_ && since > 0)) {
     undo(seen, t, time_of(cost), has_passed);
-  } else if (!spaced_) {
+  } else if (!leaky_) {
     release(seen, t, time_of(cost), has_passed);
   }
   if (seen != found) s = matters_until(seen) + grace <= clock ? state{} : seen;
@@ -96,7 +96,8 @@ void meter::release(state& s, const ticket& t, const state& step,
 void meter::charge(state& s, instant clock, units cost) const noexcept {
   s = seen_at(s, clock);
   verdict v = judge(s, clock, cost);
-  if (v.next.whole >= v.passed + longest_debt) v.next = {v.passed + longest_debt};
+  if (v.next.whole >= v.latest_known_past + longest_debt)
+    v.next = {v.latest_known_past + longest_debt};
   admit(s, v, difference(v.next, tolerance_));
 }
 
@@ -104,7 +105,7 @@ void meter::lower(state& s, instant clock, units remaining) const noexcept {
   const state seen = seen_at(s, clock);
   verdict v = judge(seen, clock, 1);
   const state left = time_of(remaining);
-  v.next = minus(plus({v.passed}, tolerance_), left);
+  v.next = minus(plus({v.latest_known_past}, tolerance_), left);
   if (!later(v.next, v.base)) return;
   s = seen;
   admit(s, v, 0);

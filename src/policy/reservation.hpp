@@ -15,8 +15,9 @@ struct reservations_ahead {
   instant turn = 0;     // of the last one
 
   /// The reservations that are still ahead at `passed`.
-  reservations_ahead after(instant passed) const noexcept {
-    return turn > passed ? reservations_ahead{passed, turn} : reservations_ahead{};
+  reservations_ahead after(instant latest_known_past) const noexcept {
+    return turn > latest_known_past ? reservations_ahead{latest_known_past, turn}
+                                    : reservations_ahead{};
   }
   friend bool operator==(const reservations_ahead&, const reservations_ahead&) = default;
 };

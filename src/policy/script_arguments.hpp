@@ -32,9 +32,9 @@ inline constexpr std::int64_t not_done = 0, done = 1;
 
 /// The number of a kernel in scripts: its place in policies::kernel, counted from 1. Negative if a
 /// request that passes has to wait until the bucket is empty.
-constexpr std::int64_t kernel_number(std::size_t index, bool is_spaced) noexcept {
+constexpr std::int64_t kernel_number(std::size_t index, bool is_leaky) noexcept {
   const auto number = static_cast<std::int64_t>(index + 1);
-  return is_spaced ? -number : number;
+  return is_leaky ? -number : number;
 }
 
 /// Appends the number as a little-endian double. Scripts take their numbers in this form, in one

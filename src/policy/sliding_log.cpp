@@ -58,10 +58,11 @@ sliding_log::sliding_log(const weir::sliding_log& policy) noexcept
       resolution_(policy.resolution.count()),
       count_refused_(policy.count_refused && limit_ != no_limit) {}
 
-sliding_log::times sliding_log::times_of(const reservations_ahead& ahead, moment now) noexcept {
+sliding_log::times sliding_log::times_of(const reservations_ahead& ahead,
+                                         request_time now) noexcept {
   times t;
-  t.passed = std::max(now.clock, ahead.written);
-  t.at = std::max(now.when, t.passed);
+  t.latest_known_past = std::max(now.clock, ahead.written);
+  t.at = std::max(now.when, t.latest_known_past);
   t.turn = std::max(t.at, ahead.turn);
   return t;
 }
@@ -112,7 +113,7 @@ std::int64_t sliding_log::base_of(const state& s, std::size_t first) noexcept {
 
 /// Drops what has left the window by now; or, if the rest is too much to be counted, by the turn.
 void sliding_log::drop_what_left(state& s, const times& t, std::size_t first, units cost) const {
-  const std::size_t left = first_alive(s, t.passed);
+  const std::size_t left = first_alive(s, t.latest_known_past);
   if (left < first && distance(base_of(s, left), s.entries_.back().total) > max_units - cost) {
     drop_before(s, first);
     s.pinned_ = t.turn;
@@ -166,7 +167,7 @@ decision sliding_log::describe(const times& t, units sum, instant newest, instan
   return d;
 }
 
-decision sliding_log::record(state& s, moment now, units cost) const {
+decision sliding_log::record(state& s, request_time now, units cost) const {
   if (is_far_ahead(s, now.clock)) s = moved_to(s, now.clock);
   const times t = times_of(s.ahead_, now);
   const std::size_t first = first_alive(s, t.turn);
@@ -183,7 +184,7 @@ decision sliding_log::record(state& s, moment now, units cost) const {
   drop_what_left(s, t, first, cost);
   append(s, t.turn, cost);
   const instant newest = s.entries_.back().time;
-  s.ahead_ = reservations_ahead{t.passed, t.turn}.after(t.passed);
+  s.ahead_ = reservations_ahead{t.latest_known_past, t.turn}.after(t.latest_known_past);
   if (s.ahead_.written == 0) s.pinned_ = 0;
   if (!count_refused_) return describe(t, distance(base, s.entries_.back().total), newest, 0, true);
 
@@ -200,7 +201,7 @@ decision sliding_log::record(state& s, moment now, units cost) const {
   return describe(t, after, newest, passes, allowed);
 }
 
-decision sliding_log::fetch(const state& s, moment now, units cost) const {
+decision sliding_log::fetch(const state& s, request_time now, units cost) const {
   if (is_far_ahead(s, now.clock)) return fetch(moved_to(s, now.clock), now, cost);
   const times t = times_of(s.ahead_, now);
   const std::size_t first = first_alive(s, t.turn);
@@ -232,18 +233,18 @@ bool sliding_log::restore(std::span<const std::int64_t> fields, replay& out) noe
          is_instant(fields[3]) && is_instant(fields[4]) && is_instant(fields[5]);
 }
 
-decision sliding_log::record(replay& r, moment now, units cost) const noexcept {
+decision sliding_log::record(replay& r, request_time now, units cost) const noexcept {
   const times t = times_of(r.ahead, now);
   const bool allowed = r.sum + cost <= limit_ && t.at == t.turn;
   if (allowed || count_refused_) {
     r.sum = count_refused_ ? r.sum_after : add_up_to(r.sum, cost, max_units);
     r.newest = std::max(entry_time(t.turn), r.newest);
-    r.ahead = reservations_ahead{t.passed, t.turn}.after(t.passed);
+    r.ahead = reservations_ahead{t.latest_known_past, t.turn}.after(t.latest_known_past);
   }
   return describe(t, r.sum, r.newest, r.passes_at, allowed);
 }
 
-decision sliding_log::fetch(const replay& r, moment now, units cost) const noexcept {
+decision sliding_log::fetch(const replay& r, request_time now, units cost) const noexcept {
   const times t = times_of(r.ahead, now);
   return describe(t, r.sum, r.newest, r.passes_at, r.sum + cost <= limit_ && t.at == t.turn);
 }

@@ -74,8 +74,8 @@ class sliding_log {
   units ceiling() const noexcept { return std::min(limit_, max_units); }
   units limit() const noexcept { return limit_for_caller(limit_); }
 
-  decision record(state& s, moment now, units cost) const;
-  decision fetch(const state& s, moment now, units cost) const;
+  decision record(state& s, request_time now, units cost) const;
+  decision fetch(const state& s, request_time now, units cost) const;
   /// Makes a state far ahead of the clock begin anew by the clock.
   void mend(state& s, instant clock) const {
     if (is_far_ahead(s, clock)) s = moved_to(s, clock);
@@ -125,30 +125,30 @@ class sliding_log {
   bool coalesces() const noexcept { return !count_refused_; }
   bool read_plain(std::string_view& text, std::span<std::int64_t> fields) const noexcept;
   static bool restore(std::span<const std::int64_t> fields, replay& out) noexcept;
-  decision record(replay& r, moment now, units cost) const noexcept;
-  decision fetch(const replay& r, moment now, units cost) const noexcept;
+  decision record(replay& r, request_time now, units cost) const noexcept;
+  decision fetch(const replay& r, request_time now, units cost) const noexcept;
 
   friend bool operator==(const sliding_log&, const sliding_log&) = default;
 
  private:
   struct times {
-    instant passed;  // the clock, or what the state knows to have passed
-    instant at;      // the time of the request
-    instant turn;    // the earliest one that the request can get: not before the last reservation's
+    instant latest_known_past;  // the clock, or what the state knows to have passed
+    instant at;                 // the time of the request
+    instant turn;  // the earliest one that the request can get: not before the last reservation's
   };
 
   static constexpr std::int64_t most_newer = 128;
   static constexpr std::int64_t modulus = std::int64_t{1} << 52;  // of running totals
 
   static units distance(std::int64_t from, std::int64_t to) noexcept;
-  static times times_of(const reservations_ahead& ahead, moment now) noexcept;
+  static times times_of(const reservations_ahead& ahead, request_time now) noexcept;
   instant entry_time(instant at) const noexcept;
   state moved_to(const state& s, instant clock) const;
   std::size_t first_alive(const state& s, instant at) const noexcept;
   void append(state& s, instant at, units cost) const;
   void drop_before(state& s, std::size_t first) const;
   void drop_what_left(state& s, const times& t, std::size_t first, units cost) const;
-  void step_back(state& s, instant passed) const;
+  void step_back(state& s, instant latest_known_past) const;
   static std::int64_t base_of(const state& s, std::size_t first) noexcept;
   instant passes_at(const state& s, std::size_t first, std::int64_t base,
                     units need) const noexcept;

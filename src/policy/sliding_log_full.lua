@@ -78,7 +78,7 @@ local function check(key, checks, write, into, at)
   strange = false
   local sum, newest, passes = 0, 0, 0
   local base, total, first = 0, 0, 0
-  local passed, alive, moved = clock, false, false
+  local latest_known_past, alive, moved = clock, false, false
   local last, written, pinned = 0, 0, 0  -- the last turn that is taken, and when it was reserved
   local head_base = 0
   local ignored, oldest, oldest_total
@@ -107,12 +107,12 @@ local function check(key, checks, write, into, at)
     local own = #head == 2 and written == 0 and newest - resolution or written
     moved = own - clock > window
     if moved then
-      passed, last = own, last > own and last or own
+      latest_known_past, last = own, last > own and last or own
       time = last
     else
       -- Reservations come first.
-      if written > passed then passed = written end
-      if passed > time then time = passed end
+      if written > latest_known_past then latest_known_past = written end
+      if latest_known_past > time then time = latest_known_past end
       if last > time then time = last end
     end
     alive = #head == 2 and newest > time - window
@@ -126,15 +126,15 @@ local function check(key, checks, write, into, at)
     end
     -- The clock is behind by more than a window: the log becomes one entry of now.
     if moved and #head == 1 then
-      last, passed, written, pinned, moved, time = 0, clock, 0, 0, false, now
+      last, latest_known_past, written, pinned, moved, time = 0, clock, 0, 0, false, now
       if write then
         write_head(key, 0, 0, 0, 0)
         call('PEXPIRE', key, ttl_of(clock))
       end
     elseif moved then
       local own_end = newest + window
-      last = clock + last - passed
-      newest, passed, written = entry_time(last), clock, last > clock and clock or 0
+      last = clock + last - latest_known_past
+      newest, latest_known_past, written = entry_time(last), clock, last > clock and clock or 0
       time = last > now and last or now
       alive = newest > time - window
       if count_refused and sum > limit then sum = limit end
@@ -155,7 +155,7 @@ local function check(key, checks, write, into, at)
   end
   into[at], into[at + 1] = sum, newest
   into[at + 4], into[at + 5] = written, written > 0 and last or 0
-  local early = now < time and passed < time
+  local early = now < time and latest_known_past < time
 
   local room
   @insert rule
@@ -186,10 +186,12 @@ local function check(key, checks, write, into, at)
       -- Drops what has left the window by now; or, if the rest is too much to be counted, by the
       -- turn.
       local left, kept = first, alive
-      if time > passed and #head == 2 then
-        left, kept = 0, newest > passed - window
-        if kept and oldest <= passed - window then
-          left = last_before(key, 1, call('LLEN', key), function(t) return t <= passed - window end)
+      if time > latest_known_past and #head == 2 then
+        left, kept = 0, newest > latest_known_past - window
+        if kept and oldest <= latest_known_past - window then
+          left = last_before(key, 1, call('LLEN', key), function(t)
+            return t <= latest_known_past - window
+          end)
           ignored, head_base = entry(key, left)
         end
         if kept and (total - head_base) % modulus > modulus - 1 - counted * cost then
@@ -240,8 +242,8 @@ local function check(key, checks, write, into, at)
         sum = (whole_sum - base) % modulus
         in_list = sum
       end
-      if time > passed then
-        write_head(key, passed, head_base, time, pinned)
+      if time > latest_known_past then
+        write_head(key, latest_known_past, head_base, time, pinned)
       elseif written > 0 or width == 40 then
         write_head(key, 0, head_base, 0, 0)
       end

@@ -14,7 +14,7 @@ void sliding_log::give_back(state& s, instant clock, const ticket& t, units cost
                                           [&](const entry& e) { return e.time < time; });
   if (found == s.entries_.end() || found->time != time) return;
   if (s.entries_.end() - found > most_newer + 1) return;
-  const instant has_passed = times_of(s.ahead_, clock).passed;
+  const instant has_passed = times_of(s.ahead_, clock).latest_known_past;
   if (time <= has_passed - window_) return;  // a longer window of the key may still count it
   const std::int64_t before = found == first ? s.base_ : found[-1].total;
   const units weight = distance(before, found->total);
@@ -28,11 +28,11 @@ void sliding_log::give_back(state& s, instant clock, const ticket& t, units cost
 
 /// The newest entry has gone: an earlier turn becomes the last, and the state keeps the time that
 /// has passed.
-void sliding_log::step_back(state& s, instant passed) const {
-  if (s.ahead_.turn > passed && s.pinned_ > passed) return;
+void sliding_log::step_back(state& s, instant latest_known_past) const {
+  if (s.ahead_.turn > latest_known_past && s.pinned_ > latest_known_past) return;
   instant newest = 0;
   if (!s.empty()) newest = s.entries_.back().time - (resolution_ > 0 ? 1 : 0);
-  s.ahead_ = {passed, std::max(passed, std::min(s.ahead_.turn, newest))};
+  s.ahead_ = {latest_known_past, std::max(latest_known_past, std::min(s.ahead_.turn, newest))};
   s.pinned_ = 0;
 }
 

@@ -13,8 +13,9 @@ local function give_back(key, ticket)
   local newest = entry(key, -1)
   -- The receipt's time is not this clock's.
   if (written == 0 and newest - resolution or written) - clock > window then return end
-  local passed = written > clock and written or clock
-  if stamp <= passed - window then return end  -- a longer window of the key may still count it
+  local latest_known_past = written > clock and written or clock
+  -- A longer window of the key may still count it.
+  if stamp <= latest_known_past - window then return end
 
   -- The request's entry and those behind it are few enough to be written again.
   local before = math.max(0, length - most_newer - 2)
@@ -50,11 +51,11 @@ local function give_back(key, ticket)
   -- has passed.
   if before == 0 then newest = 0 end
   local ends = before > 0 and newest + window or 0
-  if last <= passed or pinned <= passed then
+  if last <= latest_known_past or pinned <= latest_known_past then
     if newest > 0 and resolution > 0 then newest = newest - 1 end
     if last > newest then last = newest end
-    if last < passed then last = passed end
-    written, pinned = passed, 0
+    if last < latest_known_past then last = latest_known_past end
+    written, pinned = latest_known_past, 0
   end
   write_head(key, written, head_base, last, pinned)
   call('PEXPIRE', key, before > 0 and longest_ttl(key, math.max(ends, last)) or ttl_of(last))

@@ -29,21 +29,21 @@ sliding_window::sliding_window(const weir::sliding_window& policy) noexcept
       count_refused_(policy.count_refused) {}
 
 /// A time that has certainly passed.
-instant sliding_window::passed(const state& s) const noexcept {
+instant sliding_window::latest_known_past(const state& s) const noexcept {
   return s.written > 0 ? s.written : aligned(s.start);
 }
 
-sliding_window::times sliding_window::times_of(const state& s, moment now) const noexcept {
+sliding_window::times sliding_window::times_of(const state& s, request_time now) const noexcept {
   times t;
-  t.passed = std::max(now.clock, passed(s));
-  t.at = std::max(now.when, t.passed);
+  t.latest_known_past = std::max(now.clock, latest_known_past(s));
+  t.at = std::max(now.when, t.latest_known_past);
   t.turn = std::max(t.at, last_turn(s));
   return t;
 }
 
 sliding_window::state sliding_window::seen_at(const state& s, instant clock) const noexcept {
   if (!is_far_ahead(s, clock)) return s;
-  const span early = passed(s) - clock;
+  const span early = latest_known_past(s) - clock;
   const units all = std::min(
       add_up_to(std::min(s.current, most_), std::min(s.previous, most_), most_), limit_);
   const instant turn = last_turn(s) - early;
@@ -105,7 +105,7 @@ decision sliding_window::describe(const state& s, const times& t, units cost,
   return d;
 }
 
-decision sliding_window::record(state& s, moment now, units cost) const noexcept {
+decision sliding_window::record(state& s, request_time now, units cost) const noexcept {
   mend(s, now.clock);
   const times t = times_of(s, now);
   state next = current(s, t.turn);
@@ -114,16 +114,16 @@ decision sliding_window::record(state& s, moment now, units cost) const noexcept
     const units at_last = last_turn(s) == t.turn ? std::min(s.at_last, next.current) : 0;
     next.current = add_up_to(next.current, cost, most_);
     s = next;
-    if (t.turn > t.passed) {
+    if (t.turn > t.latest_known_past) {
       s.start = t.turn;
-      s.written = t.passed;
+      s.written = t.latest_known_past;
       s.at_last = add_up_to(at_last, cost, most_);
     }
   }
   return describe(next, t, cost, allowed);
 }
 
-decision sliding_window::fetch(const state& s, moment now, units cost) const noexcept {
+decision sliding_window::fetch(const state& s, request_time now, units cost) const noexcept {
   const state seen = seen_at(s, now.clock);
   const times t = times_of(seen, now);
   const state next = current(seen, t.turn);

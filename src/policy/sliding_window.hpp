@@ -42,16 +42,16 @@ class sliding_window {
   units ceiling() const noexcept { return std::min(limit_, most_); }
   units limit() const noexcept { return limit_for_caller(limit_); }
 
-  decision record(state& s, moment now, units cost) const noexcept;
-  decision fetch(const state& s, moment now, units cost) const noexcept;
+  decision record(state& s, request_time now, units cost) const noexcept;
+  decision fetch(const state& s, request_time now, units cost) const noexcept;
   /// Makes a state far ahead of the clock begin anew by the clock.
   void mend(state& s, instant clock) const noexcept {
     if (is_far_ahead(s, clock)) s = seen_at(s, clock);
   }
   bool is_far_ahead(const state& s, instant clock) const noexcept {
-    return passed(s) - clock > window_;
+    return latest_known_past(s) - clock > window_;
   }
-  instant own_time(const state& s) const noexcept { return passed(s); }
+  instant own_time(const state& s) const noexcept { return latest_known_past(s); }
   units in_use(const state& s, instant) const noexcept { return s.current + s.previous; }
   /// The same policy without its limit: for charges.
   sliding_window endless() const noexcept;
@@ -96,15 +96,15 @@ class sliding_window {
 
  private:
   struct times {
-    instant passed;  // the clock, or what the state knows to have passed
-    instant at;      // the time of the request
-    instant turn;    // the earliest one that the request can get: not before the last reservation's
+    instant latest_known_past;  // the clock, or what the state knows to have passed
+    instant at;                 // the time of the request
+    instant turn;  // the earliest one that the request can get: not before the last reservation's
   };
 
   instant aligned(instant t) const noexcept { return t - t % window_; }
-  instant passed(const state& s) const noexcept;
+  instant latest_known_past(const state& s) const noexcept;
   static instant last_turn(const state& s) noexcept { return s.written > 0 ? s.start : 0; }
-  times times_of(const state& s, moment now) const noexcept;
+  times times_of(const state& s, request_time now) const noexcept;
   void step_back(state& s, const ticket& t) const noexcept;
   state seen_at(const state& s, instant clock) const noexcept;
   state current(const state& s, instant at) const noexcept;

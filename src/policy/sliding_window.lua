@@ -148,18 +148,18 @@ local function check(key, checks, write, into, at)
 
   -- A clock behind the state is read as the state's own time; if it is behind by more than a
   -- window, the counts move to the present window.
-  local passed = written > 0 and written or index * window
-  local moved = passed - clock > window
+  local latest_known_past = written > 0 and written or index * window
+  local moved = latest_known_past - clock > window
   if moved then
     -- An expiry that a longer window has set stays.
     if kept <= line_after((index + 2) * window) then kept = 0 end
-    last = math.max(last - (passed - clock), clock)
+    last = math.max(last - (latest_known_past - clock), clock)
     -- At full weight: it is unknown when in their window they came.
     index, current, previous = floor(last / window), math.min(current + previous, most, limit), 0
     at_last = current
   end
-  if moved or passed < clock then passed = clock end
-  local time = now > passed and now or passed
+  if moved or latest_known_past < clock then latest_known_past = clock end
+  local time = now > latest_known_past and now or latest_known_past
   -- Nothing passes before the last turn.
   local early = last > time
   if early then time = last end
@@ -195,8 +195,9 @@ local function check(key, checks, write, into, at)
     local line = line_after(ends)
     if kept > line then line = kept end
     local ttl = ttl_of(line)
-    if time > passed then
-      call('SET', key, struct.pack('<ddddd', time, current, previous, passed, at_last), 'PX', ttl)
+    if time > latest_known_past then
+      call('SET', key,
+        struct.pack('<ddddd', time, current, previous, latest_known_past, at_last), 'PX', ttl)
     elseif fresh or moved or written > 0 or kept < ends then
       call('SET', key, struct.pack('<dddd', index * window, current, previous, line), 'PX', ttl)
     else

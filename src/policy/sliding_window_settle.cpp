@@ -10,7 +10,7 @@ void sliding_window::give_back(state& s, instant clock, const ticket& t,
                                units cost) const noexcept {
   if (is_far_ahead(s, clock)) return;     // the clock was set back: these are not its windows
   if (matters_until(s) <= clock) return;  // a longer window of the key may still count it
-  const instant has_passed = std::max(clock, passed(s));
+  const instant has_passed = std::max(clock, latest_known_past(s));
   const instant turn = last_turn(s);
   const instant start = aligned(s.start);
   const instant own = aligned(t.counted);

@@ -10,18 +10,18 @@ local function give_back(key, ticket)
   if refusal or start == foreign then return end
   local turn = written > 0 and start or 0
   start = aligned(start)
-  local passed = written > 0 and written or start
-  if passed - clock > window then return end
+  local latest_known_past = written > 0 and written or start
+  if latest_known_past - clock > window then return end
   local lasts = written > 0 or current + previous > 0
   -- A longer window of the key may still count what is over here.
   if start + (lasts and 2 * window or 0) <= clock then return end
-  if passed < clock then passed = clock end
+  if latest_known_past < clock then latest_known_past = clock end
   local own = aligned(ticket.counted)
   if own == start then current = current > cost and current - cost or 0 end
   if own + window == start then previous = previous > cost and previous - cost or 0 end
   if ticket.counted == turn then at_last = at_last > cost and at_last - cost or 0 end
 
-  if turn > passed then
+  if turn > latest_known_past then
     -- If nothing is left at the last turn, an earlier turn becomes the last
     -- (sliding_window::step_back).
     local found, found_current, found_previous, found_written, found_at_last =
@@ -46,7 +46,7 @@ local function give_back(key, ticket)
     end
   end
   -- Empty windows keep the time that had passed.
-  local is_open = turn > passed or current + previous > 0
+  local is_open = turn > latest_known_past or current + previous > 0
   local ends = is_open and start + 2 * window or start
   if ends + grace <= clock then
     if not is_open then
@@ -60,8 +60,8 @@ local function give_back(key, ticket)
   -- A longer window may share the key.
   if is_open and kept > line then line = kept end
   local packed
-  if turn > passed then
-    packed = struct.pack('<ddddd', turn, current, previous, passed, at_last)
+  if turn > latest_known_past then
+    packed = struct.pack('<ddddd', turn, current, previous, latest_known_past, at_last)
   else
     packed = struct.pack('<dddd', start, current, previous, line)
   end

@@ -24,12 +24,12 @@ auto with_state(const tier<State>& t, F&& f) {
 }
 
 template <class State>
-decision fetch(const tier<State>& t, moment now) {
+decision fetch(const tier<State>& t, request_time now) {
   return with_state(t, [&](const auto& k, const auto& s) { return k.fetch(s, now, t.cost); });
 }
 
 template <class State>
-decision record(const tier<State>& t, moment now) {
+decision record(const tier<State>& t, request_time now) {
   return with_state(t, [&](const auto& k, auto& s) { return k.record(s, now, t.cost); });
 }
 
@@ -122,19 +122,19 @@ template <class State>
 instant common_start(std::span<const tier<State>> tiers, std::span<const decision> each,
                      instant when) {
   instant start = 0;
-  std::size_t spaced = 0;
+  std::size_t leaky = 0;
   for (std::size_t i = 0; i < tiers.size(); ++i) {
-    if (!is_spaced(*tiers[i].rules)) continue;
+    if (!is_leaky(*tiers[i].rules)) continue;
     const instant turn = (each[i].decided_at + each[i].delay).time_since_epoch().count();
     start = std::max(start, turn);
-    ++spaced;
+    ++leaky;
   }
-  return spaced > 1 && start > when ? start : 0;
+  return leaky > 1 && start > when ? start : 0;
 }
 
 template <class State>
-decision record(const tier<State>& t, moment now, instant start) {
-  if (start == 0 || !is_spaced(*t.rules)) return record(t, now);
+decision record(const tier<State>& t, request_time now, instant start) {
+  if (start == 0 || !is_leaky(*t.rules)) return record(t, now);
   return with_state(t, [&]<class Kernel>(const Kernel& k, auto& s) {
     if constexpr (Kernel::kind == kernel_kind::bucket) return k.record_from(start, s, now, t.cost);
     return decision{};
@@ -151,7 +151,8 @@ void tidy(const tier<State>& t, instant clock) {
 }
 
 template <class State>
-decision record_all(std::span<const tier<State>> tiers, moment now, further_receipt* further) {
+decision record_all(std::span<const tier<State>> tiers, request_time now,
+                    further_receipt* further) {
   if (tiers.size() == 1) return record(tiers.front(), now);
   decisions each;
   bool allowed = true;
@@ -168,7 +169,7 @@ decision record_all(std::span<const tier<State>> tiers, moment now, further_rece
 }
 
 template <class State>
-decision fetch_all(std::span<const tier<State>> tiers, moment now) {
+decision fetch_all(std::span<const tier<State>> tiers, request_time now) {
   if (tiers.size() == 1) return fetch(tiers.front(), now);
   decisions each;
   for (const tier<State>& t : tiers) each.push_back(fetch(t, now));
@@ -186,7 +187,7 @@ instant own_turn(const tier<State>& t, instant now, decision d) {
     if (wait.count() == 0) break;
     const instant own = (d.decided_at + wait).time_since_epoch().count();
     turn = std::max(turn, own);
-    d = fetch(t, moment(now, own));
+    d = fetch(t, request_time(now, own));
   }
   return turn;
 }
@@ -208,7 +209,7 @@ decision refusal_of_turn(std::span<const tier<State>> tiers, instant now) {
 }
 
 template <class State>
-decision reserve_at(std::span<const tier<State>> tiers, moment turn, span max_wait,
+decision reserve_at(std::span<const tier<State>> tiers, request_time turn, span max_wait,
                     further_receipt* further) {
   const std::chrono::microseconds wait(turn.when - turn.clock);
   if (wait.count() > max_wait) {
@@ -247,7 +248,7 @@ decision reserve_all(std::span<const tier<State>> tiers, instant now, span max_w
   for (const tier<State>& t : tiers) turn = std::max(turn, own_turn(t, now, fetch(t, now)));
   const bool is_ahead = turn > now && turn - now <= max_wait;
   if (found != nullptr && is_ahead) *found = found_in(tiers, now);
-  return reserve_at(tiers, moment(now, turn), max_wait, further);
+  return reserve_at(tiers, request_time(now, turn), max_wait, further);
 }
 
 template <class State>
@@ -285,8 +286,8 @@ void charge(const Kernel& k, typename Kernel::state& s, instant clock, units cos
     const Kernel endless = k.endless();
     // Behind the reservations ahead.
     const decision d = endless.fetch(s, clock, cost);
-    endless.record(s, moment(clock, (d.decided_at + d.retry_after).time_since_epoch().count()),
-                   cost);
+    endless.record(
+        s, request_time(clock, (d.decided_at + d.retry_after).time_since_epoch().count()), cost);
   } else {
     k.charge(s, clock, cost);
   }
@@ -356,15 +357,16 @@ decision settled(std::span<const tier<State>> tiers, instant clock, bool done) {
   return d;
 }
 
-template decision record_all(std::span<const tier<any_state>>, moment, further_receipt*);
-template decision record_all(std::span<const tier<any_replay>>, moment, further_receipt*);
-template decision fetch_all(std::span<const tier<any_state>>, moment);
-template decision fetch_all(std::span<const tier<any_replay>>, moment);
+template decision record_all(std::span<const tier<any_state>>, request_time, further_receipt*);
+template decision record_all(std::span<const tier<any_replay>>, request_time, further_receipt*);
+template decision fetch_all(std::span<const tier<any_state>>, request_time);
+template decision fetch_all(std::span<const tier<any_replay>>, request_time);
 template decision reserve_all(std::span<const tier<any_state>>, instant, span, further_receipt*,
                               std::vector<std::int64_t>*);
 template span cool_down_left(std::span<const tier<any_state>>, instant) noexcept;
 template span cool_down_left(std::span<const tier<any_replay>>, instant) noexcept;
-template decision reserve_at(std::span<const tier<any_replay>>, moment, span, further_receipt*);
+template decision reserve_at(std::span<const tier<any_replay>>, request_time, span,
+                             further_receipt*);
 template decision settled(std::span<const tier<any_state>>, instant, bool);
 template decision settled(std::span<const tier<any_replay>>, instant, bool);
 

@@ -35,11 +35,11 @@ decision combined(std::span<const decision> of) noexcept;
 /// several tiers, none may have count_refused.
 /// `further`: for the third and fourth bucket; may be null.
 template <class State>
-decision record_all(std::span<const tier<State>> tiers, moment now,
+decision record_all(std::span<const tier<State>> tiers, request_time now,
                     further_receipt* further = nullptr);
 
 template <class State>
-decision fetch_all(std::span<const tier<State>> tiers, moment now);
+decision fetch_all(std::span<const tier<State>> tiers, request_time now);
 
 /// Makes a reservation in all tiers, if its turn is not after now + max_wait; else in none. The
 /// turn is the first time at which all tiers allow the request without a delay; `delay` is the time
@@ -56,7 +56,7 @@ span cool_down_left(std::span<const tier<State>> tiers, instant clock) noexcept;
 
 /// The decision on a request whose turn is known.
 template <class State>
-decision reserve_at(std::span<const tier<State>> tiers, moment turn, span max_wait,
+decision reserve_at(std::span<const tier<State>> tiers, request_time turn, span max_wait,
                     further_receipt* further = nullptr);
 
 /// What is known of a counted request at all of its tiers.

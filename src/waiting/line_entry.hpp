@@ -47,7 +47,7 @@ struct line_entry : detail::agenda_entry {
                                    .about = one.held.answer,
                                    .further = further,
                                    .found = std::move(one.held.found)},
-                                  one.told);
+                                  one.caller);
   }
 
   const std::uint64_t hash;

@@ -172,7 +172,7 @@ void waiter_line::close(orders& out) {
     tell(c, error::store_closed, out);
     if (returns_.empty()) continue;  // the store holds no reservation for this waiter
     c.line.unlink();
-    returns_.back().told = &c;
+    returns_.back().caller = &c;
     out.returns.push_back(std::move(returns_.back()));
     returns_.pop_back();
   }
@@ -320,7 +320,7 @@ void waiter_line::finish(check& c, orders& out) noexcept {
   c.flight.room = {};
   // A cancellation that comes too late may be reading the stage.
   if (c.flight.stage != check_stage::done) c.flight.stage = check_stage::done;
-  out.told.push_back(c);
+  out.completed.push_back(c);
 }
 
 void waiter_line::abandon(orders& out) noexcept {

@@ -46,14 +46,14 @@ struct answers_due {
 struct returned {
   reservation held;
   std::int64_t cost;
-  detail::check* told = nullptr;  // a caller's check that ends after the give-back
+  detail::check* caller = nullptr;  // a caller's check that ends after the give-back
 };
 
 /// What a line tells its room to do.
 struct orders {
   std::vector<returned> returns;  // before any start
   detail::check_list starts;      // checks to start in the store, in this order
-  detail::check_list told;        // checks with their results
+  detail::check_list completed;   // checks with their results
 };
 
 /// The callers of acquire() for one subject of one limiter: those whose checks are at the store,
@@ -122,7 +122,7 @@ class waiter_line final {
   time wakeup() const;
   /// True if nobody waits, no answer is due, and nothing is to be given back.
   bool is_idle() const noexcept { return waiting_count_ + due_.all == 0 && returns_.empty(); }
-  /// Moves the checks of waiters to `out.told`, without a result, and forgets those at the store.
+  /// Moves the checks of waiters to `out.completed`, without a result, and forgets those at the store.
   void abandon(orders& out) noexcept;
 
  private:

@@ -64,7 +64,7 @@ void waiting_room::arrive(check& c, const line_rules& rules) {
       if (c.flight.room.place == room_note::outside && c.flight.stage != check_stage::done) {
         c.ec = error::store_full;
         c.flight.stage = check_stage::done;
-        out.told.push_back(c);
+        out.completed.push_back(c);
       }
     }
     if (entry != nullptr) update(*entry, out);
@@ -169,9 +169,9 @@ void waiting_room::context_shut_down() noexcept {
     direct_.clear();
     cooled_lines_.clear();
     for (auto& [name, entry] : entries) entry->line.abandon(out);
-    out.told.splice(out.told.end(), held_);
+    out.completed.splice(out.completed.end(), held_);
   }
-  discard(std::move(out.told));
+  discard(std::move(out.completed));
 }
 
 // ---- under the mutex
@@ -208,6 +208,7 @@ bool waiting_room::goes_directly(check& c, const line_rules& rules) {
 
 /// True if the answer is the result of a check that nothing makes wait.
 bool waiting_room::ends_here(check& c) {
+  if (c.flight.room.place == room_note::outside) return true;  // it did not come through the room
   if (!may_be_result(c) || closed_ || c.flight.room.waiter != nullptr ||
       as<acquire_request>(c).arrival <= last_cool_down_) {
     return false;
@@ -327,7 +328,7 @@ void waiting_room::arm() {
 
 void waiting_room::carry_out(const core_ptr& core, room_orders& out) {
   start_held(core);
-  delivery_batch::post(core->store->get_executor(), std::move(out.told));
+  delivery_batch::post(core->store->get_executor(), std::move(out.completed));
 }
 
 void waiting_room::returns_are_sent(const core_ptr& core) {

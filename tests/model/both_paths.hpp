@@ -125,7 +125,7 @@ inline std::string answers_of_turns(const std::vector<redis::call_tier>& tiers,
     for (std::int64_t n = 0; n < count_of(counts, i); ++n) {
       if (n == 0 || !at_once) states.emplace(tiers, numbers.subspan(1, width));
       const std::int64_t turn = at_once ? now : numbers[0];
-      const policies::moment when(now, turn);
+      const policies::request_time when(now, turn);
       text += states->is_ours
                   ? test::text_of(policies::reserve_at(states->tiers(), when, max_wait)) + "; "
                   : "something else; ";

@@ -13,7 +13,7 @@ namespace changing_plans_test {
 using namespace weir;
 using policies::any_replay;
 using policies::any_state;
-using policies::moment;
+using policies::request_time;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
 constexpr int traces = 60;

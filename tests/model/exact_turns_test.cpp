@@ -25,7 +25,7 @@ struct fixture : model::script_server {
 struct shape {
   rate r;
   std::int64_t size;
-  bool spaced;
+  bool leaky;
 };
 
 shape shape_of(const policy& p) {
@@ -45,7 +45,7 @@ std::int64_t time_of(const rate& r, wide units) {
 /// bucket was full or empty: a leaky bucket has drained them by then, the others have room for it.
 std::int64_t turn_in(const policy& p, wide before, std::int64_t cost) {
   const shape s = shape_of(p);
-  return time_of(s.r, s.spaced ? before : before + cost - s.size);
+  return time_of(s.r, s.leaky ? before : before + cost - s.size);
 }
 
 policy make(int kind, rate r, std::int64_t size) {

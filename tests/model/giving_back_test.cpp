@@ -10,11 +10,11 @@ using namespace weir::test::giving_back;
 using policies::any_state;
 using policies::instant;
 
-void check_traces(limiters which, bool spaced, bool steps_back, std::uint32_t stream) {
+void check_traces(limiters which, bool leaky, bool steps_back, std::uint32_t stream) {
   test::random_source random(test::run_seed(), stream);
   std::int64_t taken = 0, reserved = 0, returned = 0, came_back = 0, mixed = 0;
   for (int steps = 0; steps < steps_wanted / 4; steps += steps_per_trace) {
-    trace t(random, which, spaced, steps_back);
+    trace t(random, which, leaky, steps_back);
     t.run();
     taken += t.taken;
     reserved += t.reserved;

@@ -48,11 +48,11 @@ enum class limiters { one, of_equal_rates, of_any_rates };
 
 class trace {
  public:
-  trace(test::random_source& random, limiters which, bool spaced, bool steps_back)
+  trace(test::random_source& random, limiters which, bool leaky, bool steps_back)
       : random_(random), steps_back_(steps_back) {
     const std::size_t count = random.one_in(2) ? 1 : static_cast<std::size_t>(random.between(2, 3));
     for (std::size_t i = 0; i < count; ++i) {
-      shape& s = bases_.emplace_back(random_meter(spaced && random.one_in(3)));
+      shape& s = bases_.emplace_back(random_meter(leaky && random.one_in(3)));
       // A part of a microsecond is of one rate only.
       if (which == limiters::of_any_rates) s.count = 1;
       states_.emplace_back(policies::meter::state{});
@@ -65,7 +65,7 @@ class trace {
           continue;  // a group: one asks less than the other
         shape s = bases_[i];
         if (a > 0 && which == limiters::of_any_rates) s = of_another_rate(bases_[i]);
-        one.kernels.emplace_back(policies::meter(s.count, s.period, s.burst, s.spaced));
+        one.kernels.emplace_back(policies::meter(s.count, s.period, s.burst, s.leaky));
         one.states.push_back(i);
         text_ += s.text() + (a > 0 ? "' " : " ");
       }
@@ -96,17 +96,17 @@ class trace {
  private:
   struct shape {
     std::int64_t count, period, burst;
-    bool spaced;
+    bool leaky;
     std::string text() const {
       return std::to_string(burst) + " at " + std::to_string(count) + " per " +
-             std::to_string(period) + (spaced ? "us spaced" : "us");
+             std::to_string(period) + (leaky ? "us spaced" : "us");
     }
   };
 
-  shape random_meter(bool spaced) {
+  shape random_meter(bool leaky) {
     const std::int64_t count = random_.one_in(2) ? 1 : random_.between(1, 150);
     return {count, random_.one_in(2) ? random_.between(1, 200) : random_.magnitude(1'000'000),
-            random_.one_in(2) ? random_.between(1, 12) : random_.magnitude(300), spaced};
+            random_.one_in(2) ? random_.between(1, 12) : random_.magnitude(300), leaky};
   }
 
   /// No bucket is so small that it cuts what another took down to its own size.
@@ -261,7 +261,7 @@ class trace {
           const bool is_alone = a.kernels.size() == 1 || r.turn > r.clock;
           const auto most = r.turn > r.clock ? r.turn - d.decided_at.time_since_epoch().count()
                                              : r.said.delay.count();
-          if (m.is_spaced() && is_alone && d.delay.count() > most) {
+          if (m.is_leaky() && is_alone && d.delay.count() > most) {
             fail("goes too early: " + test::text_of(r.said));
           }
         }

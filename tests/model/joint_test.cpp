@@ -146,7 +146,7 @@ class joint_trace {
     std::int64_t start = 0, queues = 0;
     for (std::size_t i = 0; i < each.size(); ++i) {
       const auto* m = std::get_if<policies::meter>(&asked_.kernels[i]);
-      if (m == nullptr || !m->is_spaced()) continue;
+      if (m == nullptr || !m->is_leaky()) continue;
       start = std::max(start, (each[i].decided_at + each[i].delay).time_since_epoch().count());
       ++queues;
     }

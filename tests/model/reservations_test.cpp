@@ -27,7 +27,7 @@ using namespace weir;
 using namespace std::chrono_literals;
 using policies::any_replay;
 using policies::any_state;
-using policies::moment;
+using policies::request_time;
 
 constexpr std::int64_t t0 = 1'790'000'000'123'456;
 constexpr std::int64_t steps_wanted = test::is_sanitized ? 5'000 : 15'000;
@@ -63,7 +63,7 @@ class turn_trace {
       policies_.push_back(p);
       add(policies::compile(p));
       expected_.push_back(model::make_reference(p, model::most_of(p)));
-      spaced_.push_back(std::holds_alternative<leaky_bucket>(p));
+      leaky_.push_back(std::holds_alternative<leaky_bucket>(p));
       text_ += test::text_of(p) + "; ";
       span = std::max(std::min<std::int64_t>(model::span_of(p), 100'000'000), span);
       const std::int64_t most = std::visit([](const auto& k) { return k.ceiling(); },
@@ -95,8 +95,8 @@ class turn_trace {
       }
       // A request that a leaky bucket admits at once waits out its delay beside the reservations:
       // the callers decide in what order they go.
-      const bool spaced = std::find(spaced_.begin(), spaced_.end(), true) != spaced_.end();
-      if (f_.random.one_in(3) && !(forward && spaced)) {
+      const bool leaky = std::find(leaky_.begin(), leaky_.end(), true) != leaky_.end();
+      if (f_.random.one_in(3) && !(forward && leaky)) {
         ask_plainly(forward);
       } else {
         ask_for_turns(forward);
@@ -232,7 +232,7 @@ class turn_trace {
         } else {
           expected->reserve(r.turn, r.costs[i]);
         }
-        if (!d.allowed || (spaced_[i] && d.delay.count() > 0)) {
+        if (!d.allowed || (leaky_[i] && d.delay.count() > 0)) {
           fail("more was given back than taken: " + test::text_of(d));
         }
       }
@@ -243,7 +243,7 @@ class turn_trace {
     if (time < held_until_) return false;
     for (std::size_t i = 0; i < expected_.size(); ++i) {
       const decision d = expected_[i]->fetch(time, asked_.costs[i]);
-      if (!d.allowed || (spaced_[i] && d.delay.count() > 0)) return false;
+      if (!d.allowed || (leaky_[i] && d.delay.count() > 0)) return false;
     }
     return true;
   }
@@ -266,7 +266,7 @@ class turn_trace {
   model::tier_script asked_;
   std::vector<any_state> states_;
   std::vector<std::unique_ptr<model::reference>> expected_;
-  std::vector<bool> spaced_;
+  std::vector<bool> leaky_;
   bool has_hold_ = false;
   std::int64_t held_until_ = 0;
   std::int64_t last_turn_ = 0;

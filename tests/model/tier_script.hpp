@@ -25,7 +25,7 @@ struct tier_script {
   }
 
   static std::int64_t number_of(const policies::kernel& kernel) {
-    return policies::kernel_number(kernel.index(), policies::is_spaced(kernel));
+    return policies::kernel_number(kernel.index(), policies::is_leaky(kernel));
   }
 
   /// What the script of settlements takes. `costs` are what policies::settle_all() takes.
@@ -114,7 +114,7 @@ struct tier_script {
     std::vector<reserved> all;
     for (std::int64_t i = 0; i < checks; ++i) {
       if (i == 0 || !at_once) states = restore(fields.subspan(1));
-      const policies::moment turn(now, at_once ? now : fields[0]);
+      const policies::request_time turn(now, at_once ? now : fields[0]);
       reserved one{policies::reserve_at<policies::any_replay>(tiers(states), turn, max_wait), {}};
       if (turn.when > now) one.found.assign(fields.begin() + 1, fields.begin() + 1 + width());
       all.push_back(std::move(one));

@@ -101,7 +101,7 @@ class fake_check {
         : detail::joint_check_of<Request>(
               std::move(with.core),
               {{detail::short_text(with.subject), with.timeout, with.number, std::move(asked)},
-               std::move(with.further)}),
+               {std::move(with.further)}}),
           part(static_cast<detail::check&>(*this)) {}
 
     void finish(detail::delivery) override { ++owner->finished; }

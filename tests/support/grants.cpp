@@ -19,7 +19,7 @@ std::string excess(const policy& p, const grant& last, const grant& since, wide 
 /// length. Of those that go out one by one, the last of the stretch is still to flow: only what
 /// went before it must have. The first of the stretch may have been rounded up to its time.
 std::optional<std::string> of_bucket(const policy& p, const std::vector<grant>& all, wide burst,
-                                     const rate& r, bool spaced) {
+                                     const rate& r, bool leaky) {
   const wide count = r.count, period = r.period.count();
   const wide rounding = count - std::gcd(r.count, r.period.count());
   const wide most = burst * period + (period % count == 0 ? 0 : rounding);
@@ -38,7 +38,7 @@ std::optional<std::string> of_bucket(const policy& p, const std::vector<grant>& 
       worst = &g;
       sum_before_worst = sum;
     }
-    const wide with = spaced ? sum : sum + g.cost;
+    const wide with = leaky ? sum : sum + g.cost;
     if (with * period - flow - smallest > most) {
       return excess(p, g, *worst, with - sum_before_worst);
     }

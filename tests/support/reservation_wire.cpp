@@ -136,7 +136,7 @@ std::vector<decision> decisions_on(const std::vector<redis::call_tier>& asked, s
   const std::size_t width = redis::reply_width(asked);
   const bool at_once = numbers[0] == redis::at_once;
   std::vector<decision> all;
-  policies::moment turn(now);
+  policies::request_time turn(now);
   for (std::size_t n = 0; n < count; ++n) {
     if (n == 0 || !at_once) {
       if (!at_once) turn = {now, numbers[0]};

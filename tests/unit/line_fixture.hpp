@@ -48,7 +48,7 @@ class line_stage {
   ~line_stage() {
     waiting::orders rest;
     line->abandon(rest);
-    rest.told.clear();
+    rest.completed.clear();
   }
 
   std::size_t arrive(std::int32_t priority = 0, std::chrono::microseconds max_wait = 10s,
@@ -201,9 +201,9 @@ class line_stage {
     for (const auto& one : out.returns) {
       returned_.push_back(static_cast<std::size_t>(one.held.answer.receipt.id - 1));
     }
-    while (!out.told.empty()) {
-      fake_check& c = fake_check::of(out.told.front());
-      out.told.pop_front();
+    while (!out.completed.empty()) {
+      fake_check& c = fake_check::of(out.completed.front());
+      out.completed.pop_front();
       told_.push_back(number_of(c));
       BOOST_TEST(!c.is_in_room());
     }

@@ -41,7 +41,8 @@ BOOST_AUTO_TEST_CASE(decides_and_writes_as_the_full_path_does) {
         if (random.one_in(60)) state.until = now + random.between(-full, full);
         now = std::max<policies::instant>(0, now + random.between(-full / 8, full / 4 + 2));
         const std::int64_t cost = random.between(1, random.one_in(2) ? 2 : burst);
-        const policies::moment at(now, now + (random.one_in(10) ? random.between(0, full) : 0));
+        const policies::request_time at(now,
+                                        now + (random.one_in(10) ? random.between(0, full) : 0));
 
         const weir::decision looked = kernel.fetch(state, at, cost);
         policies::meter::state by_full = state;

@@ -60,7 +60,7 @@ decision read_reply(const subject& s, instant now, instant turn) {
         s.rules);
     tiers.push_back({&s.rules, &r, 1});
   }
-  return reserve_at<any_replay>(tiers, moment(now, turn), max_wait);
+  return reserve_at<any_replay>(tiers, request_time(now, turn), max_wait);
 }
 
 }  // namespace

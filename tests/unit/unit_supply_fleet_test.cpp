@@ -97,7 +97,7 @@ tally run_fleet(random_source& random, const weir::policy& policy, std::int64_t 
     } else {
       ++sum.calls;
       const decision direct = store.record(cost);
-      p.supply.heard(direct);
+      p.supply.note_reply(direct);
       if (direct.allowed) {
         sum.allowed += cost;
         passed(store.clock, cost);

@@ -41,7 +41,7 @@ std::int64_t spend_all(unit_supply& s, unit_supply::time now) {
 
 /// Lets a supply grow to its bound of 64 units and spends 32 of them. Returns the time.
 unit_supply::time grow_and_spend_half(unit_supply& s) {
-  s.heard(granted(1'000'000));
+  s.note_reply(granted(1'000'000));
   unit_supply::time now = start;
   for (int i = 0; i < 10; ++i) {
     take(s, 1'000'000, now += 1ms);
@@ -58,9 +58,9 @@ BOOST_AUTO_TEST_CASE(nothing_is_taken_before_the_store_has_said_that_units_are_l
   unit_supply s(in_windows);
   BOOST_TEST(!s.spend(1, start).has_value());
   BOOST_TEST(s.begin_take(start) == 0);
-  s.heard(granted(0));
+  s.note_reply(granted(0));
   BOOST_TEST(s.begin_take(start) == 0);
-  s.heard(granted(100));
+  s.note_reply(granted(100));
   BOOST_TEST(s.begin_take(start) == 1);
   BOOST_TEST(s.is_taking());
   BOOST_TEST(s.begin_take(start) == 0);  // one at a time
@@ -68,7 +68,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_taken_before_the_store_has_said_that_units_are_l
 
 BOOST_AUTO_TEST_CASE(a_local_decision_counts_from_the_present_moment) {
   unit_supply s(in_windows);
-  s.heard(granted(100));
+  s.note_reply(granted(100));
   s.begin_take(start);
   s.taken(3, granted(97), start, start + 1s);
   const auto d = s.spend(2, start + 4s);
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(a_local_decision_counts_from_the_present_moment) {
 
 BOOST_AUTO_TEST_CASE(units_of_a_window_end_with_it) {
   unit_supply s(in_windows);
-  s.heard(granted(100));
+  s.note_reply(granted(100));
   s.begin_take(start);
   s.taken(3, granted(97, 10s), start, start + 2s);
   BOOST_TEST(s.spend(1, start + 9999ms).has_value());
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(units_of_a_window_end_with_it) {
 
 BOOST_AUTO_TEST_CASE(units_of_a_bucket_end_with_its_drain_time) {
   unit_supply s(in_bucket);
-  s.heard(granted(100));
+  s.note_reply(granted(100));
   s.begin_take(start);
   s.taken(3, granted(97, 1s), start, start);
   BOOST_TEST(s.spend(1, start + 3999ms).has_value());
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(no_more_units_remain_than_the_limit) {
 
 BOOST_AUTO_TEST_CASE(a_supply_grows_with_demand_up_to_its_bound) {
   unit_supply s(in_windows);
-  s.heard(granted(1'000'000));
+  s.note_reply(granted(1'000'000));
   std::int64_t largest = 0, takes = 0, spent = 0;
   for (int i = 0; i < 100; ++i) {
     const auto now = start + i * 10ms;
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(a_supply_grows_with_demand_up_to_its_bound) {
 
 BOOST_AUTO_TEST_CASE(a_supply_stays_small_if_it_is_spent_slowly) {
   unit_supply s(in_windows);
-  s.heard(granted(1'000'000));
+  s.note_reply(granted(1'000'000));
   for (int i = 0; i < 100; ++i) {
     const auto now = start + i * 2s;
     BOOST_TEST(take(s, 1'000'000, now) <= 1);
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_supply_stays_small_if_it_is_spent_slowly) {
 
 BOOST_AUTO_TEST_CASE(units_that_ended_unspent_halve_the_supply) {
   unit_supply s(in_windows);
-  s.heard(granted(1'000'000));
+  s.note_reply(granted(1'000'000));
   unit_supply::time now = start;
   for (int i = 0; i < 10; ++i) {
     take(s, 1'000'000, now += 10ms);
@@ -158,12 +158,12 @@ BOOST_AUTO_TEST_CASE(units_that_ended_unspent_halve_the_supply) {
 
 BOOST_AUTO_TEST_CASE(a_take_leaves_half_of_what_remains_to_the_others) {
   unit_supply s({.most = 16, .life = {}, .pace = 500ms});
-  s.heard(granted(1'000'000));
+  s.note_reply(granted(1'000'000));
   for (int i = 0; i < 5; ++i) {
     take(s, 1'000'000, start);
     spend_all(s, start);
   }
-  s.heard(granted(7));
+  s.note_reply(granted(7));
   BOOST_TEST(take(s, 3, start) == 4);
   BOOST_TEST(spend_all(s, start) == 4);
   BOOST_TEST(take(s, 1, start) == 2);
@@ -174,12 +174,12 @@ BOOST_AUTO_TEST_CASE(a_take_leaves_half_of_what_remains_to_the_others) {
 
 BOOST_AUTO_TEST_CASE(after_a_failed_take_the_store_is_not_asked_until_it_has_answered_a_check) {
   unit_supply s(in_windows);
-  s.heard(granted(100));
+  s.note_reply(granted(100));
   s.begin_take(start);
   s.failed();
   BOOST_TEST(!s.is_taking());
   BOOST_TEST(s.begin_take(start) == 0);
-  s.heard(granted(99));
+  s.note_reply(granted(99));
   BOOST_TEST(s.begin_take(start + 2s) == 1);
 }
 
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(what_is_left_during_a_failure_is_spent) {
 
 BOOST_AUTO_TEST_CASE(what_goes_back_is_no_more_than_the_last_take_counted) {
   unit_supply s(in_bucket);
-  s.heard(granted(1'000));
+  s.note_reply(granted(1'000));
   for (int i = 0; i < 3; ++i) {
     take(s, 1'000, start);
     spend_all(s, start);
@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(a_window_gets_nothing_back_that_another_one_counted) {
 // costs of two and more, nothing was answered here, and the takes came on top.
 BOOST_AUTO_TEST_CASE(a_supply_serves_checks_that_cost_more_than_one) {
   unit_supply s(in_windows);
-  s.heard(granted(1'000'000));
+  s.note_reply(granted(1'000'000));
   std::int64_t local = 0, takes = 0;
   for (int i = 0; i < 100; ++i) {
     const auto now = start + i * 10ms;
@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(a_supply_serves_checks_that_cost_more_than_one) {
 
 BOOST_AUTO_TEST_CASE(a_supply_takes_nothing_for_checks_that_cost_more_than_an_eighth_of_it) {
   unit_supply s(in_windows);
-  s.heard(granted(1'000'000));
+  s.note_reply(granted(1'000'000));
   for (int i = 0; i < 100; ++i) {
     BOOST_TEST(!s.spend(9, start).has_value());
     BOOST_TEST(s.begin_take(start) == 0);
@@ -261,7 +261,7 @@ BOOST_AUTO_TEST_CASE(a_supply_takes_nothing_for_checks_that_cost_more_than_an_ei
 // then spent: more passed than the limit.
 BOOST_AUTO_TEST_CASE(a_take_from_before_a_reset_brings_nothing) {
   unit_supply s(in_windows);
-  s.heard(granted(100));
+  s.note_reply(granted(100));
   BOOST_TEST(s.begin_take(start) == 1);
   s.forget(start);
   s.taken(1, granted(99), start, start);

@@ -129,11 +129,11 @@ BOOST_AUTO_TEST_CASE(a_waiter_that_finds_no_memory_leaves_no_place_taken) {
       std::size_t waiters = 0;
       for (const auto* c : {&first, &second}) waiters += c->is_in_room();
       BOOST_TEST(waiters == (has_thrown && !first.is_in_room() ? 0 : 1));
-      out.told.clear();
+      out.completed.clear();
       line.abandon(out);
-      BOOST_TEST(std::distance(out.told.begin(), out.told.end()) ==
+      BOOST_TEST(std::distance(out.completed.begin(), out.completed.end()) ==
                  static_cast<std::ptrdiff_t>(waiters));
-      out.told.clear();
+      out.completed.clear();
     });
   }
 }

@@ -226,10 +226,10 @@ if not rare then
 end
 
 @kernels
-local check_at, spaced, width, queues, scratch, into = {}, {}, {@widths}, 0, {}, {}
+local check_at, leaky, width, leaky_tiers, scratch, into = {}, {}, {@widths}, 0, {}, {}
 for t = 1, @tiers do
-  spaced[t] = floor(flags / 2 ^ t) % 2 == 1
-  if spaced[t] then queues = queues + 1 end
+  leaky[t] = floor(flags / 2 ^ t) % 2 == 1
+  if leaky[t] then leaky_tiers = leaky_tiers + 1 end
 end
 @each
 @full
@@ -253,10 +253,10 @@ local function one_by_one(i, wanted)
       local passes, _, ends = check_at[t](key_of(i, t), 1, false, scratch, 1)
       if refusal or passes == 0 then return end
       empty[t] = ends
-      if spaced[t] and ends > start then start = ends end
+      if leaky[t] and ends > start then start = ends end
     end
     for t = 1, @tiers do
-      if spaced[t] and empty[t] < start then now = start end
+      if leaky[t] and empty[t] < start then now = start end
       check_at[t](key_of(i, t), 1, true, scratch, 1)
       now = clock
       if refusal then return end
@@ -275,7 +275,7 @@ local function record(i, wanted)
     if passes[t] < pass then pass = passes[t] end
     at = at + width[t]
   end
-  if pass > 0 and queues > 1 then return one_by_one(i, wanted) end
+  if pass > 0 and leaky_tiers > 1 then return one_by_one(i, wanted) end
   for t = 1, @tiers do
     -- A tier that allows checks which another one refuses has nothing to write.
     if wanted ~= look_only and (pass > 0 or passes[t] == 0) then
@@ -300,7 +300,7 @@ local function reserve(i, wanted)
         ours = false
         into[at] = unreadable(key)
       else
-        if spaced[t] then own = empty elseif passes > 0 then own = clock end
+        if leaky[t] then own = empty elseif passes > 0 then own = clock end
         if own > turn then turn = own end
       end
       at = at + width[t]

@@ -20,20 +20,20 @@ local no_marker, not_done, done = 0, 0, 1
 -- until the bucket is empty: then the number is negative (policies::kernel_number).
 local function kernel_at(place)
   local number = tonumber(ARGV[place])
-  local spaced = number < 0
-  return kernels[spaced and -number or number], spaced
+  local leaky = number < 0
+  return kernels[leaky and -number or number], leaky
 end
 
 local reply = {clock}
 local remember, counted = tonumber(ARGV[1]), tonumber(ARGV[2])
 local tiers, place, at = {}, 4, 3
 for t = 1, tonumber(ARGV[3]) do
-  local kernel, spaced = kernel_at(place)
+  local kernel, leaky = kernel_at(place)
   local tier = {key = KEYS[t], act = ARGV[place + 1], at = at}
   tier.give_back, tier.check, tier.lower, tier.charge = kernel.make(place + 2)
   place, at = place + 2 + kernel.constants, at + kernel.width
   if tier.act == gives_back then
-    local ticket = {counted = counted, spaced = spaced}
+    local ticket = {counted = counted, leaky = leaky}
     local numbers = tonumber(ARGV[place])
     for i = 1, numbers do ticket[i] = tonumber(ARGV[place + i]) end
     place, tier.ticket = place + 1 + numbers, ticket

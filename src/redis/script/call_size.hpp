@@ -41,14 +41,14 @@ class call_size {
     if (!c.traits.waits && (!c.is_record() || c.tiers.size() == 1)) {
       return script_call::unbounded;
     }
-    std::size_t weight = 0, queues = 0;
+    std::size_t weight = 0, leaky_tiers = 0;
     for (const call_tier& t : c.tiers) {
       weight += turn_weight(t.kernel);
-      queues += policies::is_spaced(t.kernel) ? 1 : 0;
+      leaky_tiers += policies::is_leaky(t.kernel) ? 1 : 0;
     }
     if (c.traits.waits) return most_turns(weight);
-    return queues > 1 ? std::max<std::size_t>(1, keys_of(joint, c) / c.tiers.size())
-                      : script_call::unbounded;
+    return leaky_tiers > 1 ? std::max<std::size_t>(1, keys_of(joint, c) / c.tiers.size())
+                           : script_call::unbounded;
   }
 
   /// Notes the answer to a call.

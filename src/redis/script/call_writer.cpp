@@ -108,7 +108,7 @@ void each_number(const script_call& c, F&& f) {
       terms.tickets, c.tiers, kernel_of, [&](const auto&, const policies::ticket& t) {
         const call_tier& tier = c.tiers[i++];
         const settle_act act = terms.lowers ? settle_act::lower : policies::act_of(tier.cost);
-        f(policies::kernel_number(tier.kernel.index(), policies::is_spaced(tier.kernel)));
+        f(policies::kernel_number(tier.kernel.index(), policies::is_leaky(tier.kernel)));
         f(static_cast<std::int64_t>(act));
         // A cost of 0 only reads the state, but the kernel's arguments need a cost of at least 1.
         const std::int64_t cost = terms.lowers ? tier.cost
@@ -132,7 +132,7 @@ void pack_argument(std::string& to, std::span<const call_tier> tiers, bool has_c
                    bool may_share_keys, std::int64_t max_wait) {
   std::int64_t flags = has_common_path && may_share_keys ? 1 : 0;
   for (std::size_t t = 0; !has_common_path && t < tiers.size(); ++t) {
-    if (policies::is_spaced(tiers[t].kernel)) flags += std::int64_t{2} << t;
+    if (policies::is_leaky(tiers[t].kernel)) flags += std::int64_t{2} << t;
   }
   if (tiers.size() > 1 || !has_common_path) policies::pack_number(to, flags);
   policies::pack_number(to, max_wait);

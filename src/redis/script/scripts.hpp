@@ -42,8 +42,8 @@ kernel_list kernel_list_of(const Tiers& tiers, bool reserves, Projection kernel_
   kernel_list list;
   // If one of two leaky buckets delays a request, the other one has to count it at the later time;
   // for a reservation, the bucket itself has to. Only the full kernels can.
-  const std::size_t most_queues = reserves ? 0 : 1;
-  std::size_t queues = 0;
+  const std::size_t most_leaky = reserves ? 0 : 1;
+  std::size_t leaky_tiers = 0;
   list.has_common_path = tiers.size() <= most_common_tiers;
   // What it writes shows whether a single key is of another type. A check of a cool-down only
   // looks.
@@ -54,8 +54,8 @@ kernel_list kernel_list_of(const Tiers& tiers, bool reserves, Projection kernel_
     const policies::kernel& kernel = kernel_of(one);
     const auto* const bucket = std::get_if<policies::meter>(&kernel);
     list.tiers.push_back({kernel.index(), bucket != nullptr && !bucket->has_whole_units()});
-    queues += policies::is_spaced(kernel) ? 1 : 0;
-    list.has_common_path = list.has_common_path && queues <= most_queues &&
+    leaky_tiers += policies::is_leaky(kernel) ? 1 : 0;
+    list.has_common_path = list.has_common_path && leaky_tiers <= most_leaky &&
                            std::visit([](const auto& k) { return k.has_common_path(); }, kernel);
   }
   if (!list.has_common_path) list.make_general();
