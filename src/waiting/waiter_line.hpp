@@ -122,7 +122,8 @@ class waiter_line final {
   time wakeup() const;
   /// True if nobody waits, no answer is due, and nothing is to be given back.
   bool is_idle() const noexcept { return waiting_count_ + due_.all == 0 && returns_.empty(); }
-  /// Moves the checks of waiters to `out.completed`, without a result, and forgets those at the store.
+  /// Moves the checks of waiters to `out.completed`, without a result, and forgets those at the
+  /// store.
   void abandon(orders& out) noexcept;
 
  private:
