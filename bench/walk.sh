@@ -25,14 +25,14 @@ for what in record acquire wait; do
     --toggle-collect='walked*' --compress-strings=no --compress-pos=no \
     --callgrind-out-file="$directory/$what" "$build/walk" "$what" 2>"$directory/valgrind.log" || cat "$directory/valgrind.log"
   python3 - "$what" "$PWD/" "$directory/$what" <<'END'
-import re, sys
+import os, re, sys
 
 what, root, path = sys.argv[1:]
 lines = {}  # of each function of the library
 where = name = None
 for line in open(path):
     if line.startswith("fl="):
-        where = line[3:].strip()
+        where = os.path.normpath(os.path.join(root, line[3:].strip()))
     elif line.startswith("fn="):
         name = re.sub(r"<.*>|'\d+$", "", line[3:].strip())
     elif line[0].isdigit() and where and re.match(root + "(src|include)/", where):
