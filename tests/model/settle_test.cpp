@@ -113,8 +113,12 @@ class settled_trace {
       asked_.costs.push_back(f_.random.one_in(2) ? 1 : f_.random.magnitude(most));
     }
     auto found = f_.found_by(asked_, now_);
-    const joint_decision d = policies::record_all<any_state>(asked_.tiers(states_), now_);
-    compare(d, policies::record_all<any_replay>(asked_.tiers(found), now_));
+    const joint_decision d = test::joint([&](auto* further) {
+      return policies::record_all<any_state>(asked_.tiers(states_), now_, further);
+    });
+    compare(d, test::joint([&](auto* further) {
+              return policies::record_all<any_replay>(asked_.tiers(found), now_, further);
+            }));
     clock_->hear(d);
     (d.allowed ? allowed : refused) += 1;
     if (d.allowed) taken_.push_back({d, asked_.costs});

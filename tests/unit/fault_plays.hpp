@@ -51,14 +51,16 @@ class plays {
       }
     }
   }
-  /// Each fault has struck somewhere, but these.
+  /// Each fault has struck somewhere, but these. A sanitizer's run plays too few to tell.
   void expect_all(std::initializer_list<fault_kind> but = {}) const {
     BOOST_TEST_MESSAGE(runs_ << " runs, " << steps_ << " steps");
     for (std::size_t k = 0; k < fault_kinds; ++k) {
       const auto what = static_cast<fault_kind>(k);
       const bool is_left_out = std::find(but.begin(), but.end(), what) != but.end();
       BOOST_TEST_MESSAGE(struck_[k] << " times: " << name_of(what));
-      BOOST_TEST((struck_[k] == 0) == is_left_out, name_of(what));
+      if (is_left_out || !is_sanitized) {
+        BOOST_TEST((struck_[k] == 0) == is_left_out, name_of(what));
+      }
     }
   }
 
