@@ -235,7 +235,7 @@ BOOST_AUTO_TEST_CASE(each_limiter_decides_as_its_kernel_does) {
       compare(sliding_log{.limit = limit, .window = time}, false);
       compare(sliding_log{.limit = limit, .window = time, .resolution = time / 7}, false);
       compare(sliding_window{.limit = limit, .window = time}, false);
-      compare(token_bucket{.capacity = limit, .refill = {7, time + 3us}}, false);
+      compare(token_bucket{.capacity = limit, .refill = {7, 7 * time + 3us}}, false);
     }
   }
 }
