@@ -269,13 +269,15 @@ class trace {
     }
   }
 
-  /// By as much as the clock has stepped back, a request may come too early.
+  /// A bucket whose clock has stepped back by `d` may go on as it was, `d` earlier. If a request
+  /// that had drained by then is refunded, it gives back what drains in `d` once more
+  /// (docs/settling.md, exceptions).
   policies::kernel with_slack(const policies::kernel& k) const {
     if (behind_ == 0) return k;
     const auto& m = std::get<policies::meter>(k);
     const auto unit = m.arguments(1);
     const std::int64_t parts = unit[2], interval = unit[3] * parts + unit[4];
-    return policies::meter(parts, interval, m.limit() + behind_ * parts / interval + 1, false);
+    return policies::meter(parts, interval, m.limit() + 2 * behind_ * parts / interval + 1, false);
   }
 
   [[noreturn]] void fail(const std::string& what) const {
