@@ -65,8 +65,8 @@ struct line_hash {
 
   std::uint64_t operator()(const line_entry* entry) const noexcept { return entry->hash; }
   std::uint64_t operator()(const detail::check& c) const noexcept {
-    std::uint64_t sum = of_subject(c.subject.view());
-    if (c.further().empty()) return sum;  // the common case
+    if (c.further().empty()) return of_subject(c.subject.view());  // the common case
+    std::uint64_t sum = 0;
     const auto add = [&](const auto& one) {
       constexpr std::uint64_t odd = 0x9e3779b97f4a7c15u;
       const auto place = reinterpret_cast<std::uintptr_t>(one.limiter.get());

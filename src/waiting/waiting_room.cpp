@@ -145,7 +145,7 @@ void waiting_room::close(std::shared_ptr<void> keep_alive) {
     if (std::exchange(closed_, true) || alarm_.is_stopped()) return;
     std::vector<line_entry*> all;  // apart from the table, because the end of an event frees lines
     all.reserve(entries_.size());
-    for (const auto& [name, entry] : entries_) all.push_back(entry.get());
+    for (const auto& [key, entry] : entries_) all.push_back(entry.get());
     for (line_entry* entry : all) {
       core = entry->limiter;
       entry->line.close(out);
@@ -168,7 +168,7 @@ void waiting_room::context_shut_down() noexcept {
     entries.swap(entries_);
     direct_.clear();
     cooled_lines_.clear();
-    for (auto& [name, entry] : entries) entry->line.abandon(out);
+    for (auto& [key, entry] : entries) entry->line.abandon(out);
     out.completed.splice(out.completed.end(), held_);
   }
   discard(std::move(out.completed));
@@ -233,9 +233,10 @@ void waiting_room::take_answer(check& c, const line_rules& rules, room_orders& o
     entry->line.answered(c, cool_down_of(c), clock_now(), out);
   } catch (const std::bad_alloc&) {
     if (entry == nullptr) count_off(c);
-    if (c.flight.room.place == room_note::at_store) {  // then it has no owner
+    if (c.flight.room.place == room_note::at_store) {  // then nobody owns it
       const error_code why = is_reserved ? error::outcome_unknown : error::store_full;
-      waiter_line(rules, {}).tell(c, failure ? failure : why, out);
+      waiter_line none(rules, {});  // a check without a line has no waiter either
+      (entry != nullptr ? entry->line : none).tell(c, failure ? failure : why, out);
     }
   }
   if (entry != nullptr) {

@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(the_first_two_buckets_of_a_limiter_give_back_and_the_first_
   });
 }
 
-// Of a reservation, too, whether its caller goes with it or leaves.
+// The caller refunds its reservation, or leaves while it waits for it.
 BOOST_AUTO_TEST_CASE(a_reservation_gives_back_in_four_buckets) {
   on_both([&](const weir::store& store) {
     for (const bool leaves : {false, true}) {

@@ -99,7 +99,7 @@ class trace {
     bool leaky;
     std::string text() const {
       return std::to_string(burst) + " at " + std::to_string(count) + " per " +
-             std::to_string(period) + (leaky ? "us spaced" : "us");
+             std::to_string(period) + (leaky ? "us leaky" : "us");
     }
   };
 

@@ -139,7 +139,7 @@ class plain_line final {
   bool is_waiting(const caller& c) const {
     return c.is_inside && !c.is_told && !(c.ask != none && requests_[index(c.ask)].is_out);
   }
-  /// Who comes is not inside yet.
+  /// Asked before a newcomer is inside.
   bool has_room() const { return count_bounded() < most_; }
   void drop_one_too_many() {
     if (count_waiting() <= most_) return;

@@ -267,6 +267,25 @@ BOOST_AUTO_TEST_CASE(what_cancelled_waiters_hold_goes_back_before_a_new_request)
   WEIR_TEST_NUMBERS(s.returned(), {0});
 }
 
+// The cancellation may still be reading its check, so that is not started again.
+BOOST_AUTO_TEST_CASE(a_waiter_that_was_cancelled_in_vain_asks_for_nothing_more) {
+  line_stage s({});
+  for (int i = 0; i < 2; ++i) {
+    s.arrive();
+    s.leave(static_cast<std::size_t>(i), scope::only_unsent);
+  }
+  s.book_in(0, 1s);
+  s.fail(1, error::timed_out);
+  WEIR_TEST_NUMBERS(s.told(), {1});
+  WEIR_TEST_ERROR(s.error_of(1), error::timed_out);
+  s.requested();
+  s.cool_down(5s);
+  WEIR_TEST_NUMBERS(s.told(), {0});
+  WEIR_TEST_ERROR(s.error_of(0), aborted);
+  WEIR_TEST_NUMBERS(s.requested(), {});
+  WEIR_TEST_NUMBERS(s.returned(), {0});
+}
+
 BOOST_AUTO_TEST_CASE(leaving_without_a_trace_only) {
   line_stage s({});
   s.arrive();
