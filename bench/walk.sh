@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build="${1:-build/walk}"
 cmake -S . -B "$build" -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG='-O0 -g -fno-inline' \
   -DBUILD_TESTING=OFF >/dev/null
-cmake --build "$build" --parallel >/dev/null
+cmake --build "$build" --parallel "${WEIR_JOBS:-$(nproc)}" >/dev/null
 "${CXX:-g++}" -std=c++20 -O0 -g -fno-inline -Iinclude -I"$build/generated" bench/walk.cpp \
   "$build/src/libweir.a" -lboost_url -lssl -lcrypto -o "$build/walk"
 
