@@ -16,6 +16,7 @@
 #include "weir/detail/export.hpp"
 #include "weir/duration.hpp"
 #include "weir/limiter.hpp"
+#include "weir/stats.hpp"
 #include "weir/store.hpp"
 
 namespace weir {
@@ -180,7 +181,7 @@ class [[nodiscard]] lease {
 /// store may have given a lease. The library gives it back as soon as it can reach the store;
 /// otherwise it lapses.
 ///
-/// **Executor**, **store errors**, **cancellation**, **thread safety** and **object lifetime** are
+/// **Executor**, **cancellation**, **thread safety** and **object lifetime** are
 /// as for `limiter`.
 class WEIR_EXPORT concurrency_limiter {
  public:
@@ -205,7 +206,7 @@ class WEIR_EXPORT concurrency_limiter {
   /// has no lease.
   ///
   /// **Errors.** `invalid_subject`, `invalid_duration`, operation_aborted, and the store errors of
-  /// `limiter`.
+  /// weir::error.
   ///
   /// **Cancellation.** As for `limiter`; a lease that the store gave meanwhile is given back.
   ///
@@ -235,7 +236,7 @@ class WEIR_EXPORT concurrency_limiter {
   /// **Handler signature.** `void(error_code, lease)`.
   ///
   /// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cost_exceeds_limit`,
-  /// `cannot_combine`, `joint_not_supported`, operation_aborted, and the store errors of `limiter`.
+  /// `cannot_combine`, `joint_not_supported`, operation_aborted, and the store errors of weir::error.
   ///
   /// **Cancellation**, **thread safety** and **object lifetime** are as for enter() without claims;
   /// the claims may be destroyed when this function has returned.
@@ -261,7 +262,7 @@ class WEIR_EXPORT concurrency_limiter {
   /// **Handler signature.** `void(error_code, decision)`.
   ///
   /// **Errors.** `invalid_subject`, `invalid_duration`, operation_aborted, and the store errors of
-  /// `limiter`.
+  /// weir::error.
   ///
   /// **Cancellation**, **thread safety** and **object lifetime** are as for `limiter`.
   template <class CompletionToken = boost::asio::deferred_t>
@@ -282,6 +283,9 @@ class WEIR_EXPORT concurrency_limiter {
 
   /// The store's executor; see limiter::get_executor().
   executor_type get_executor() const noexcept;
+
+  /// As limiter::stats().
+  limiter_stats stats() const;
 
  private:
   using arguments = detail::arguments_of<detail::lease_request>;

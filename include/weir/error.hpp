@@ -14,6 +14,24 @@ using boost::system::error_code;
 /// Every failure that this library reports itself; docs/errors.md says what to do about each. One
 /// exception: a cancelled call completes with `boost::asio::error::operation_aborted`, as
 /// everywhere in Asio. A refusal is not an error: it is a `decision` whose `allowed` is false.
+///
+/// **Store errors.** A call with valid arguments can end with these values of weir::error
+/// (docs/errors.md explains each):
+///
+/// - no connection: `host_not_found`, `connection_refused`, `host_unreachable`, `closed_by_peer`,
+///   `not_redis`, `not_memcached`, `master_unknown`, `timed_out`, `circuit_open`;
+/// - the server is not ready: `server_loading`, `server_busy`, `read_only`;
+/// - the server turns the store away: `authentication_failed`, `permission_denied`,
+///   `invalid_database`, `tls_failed`, `server_is_cluster`, `server_is_not_cluster`,
+///   `server_is_sentinel`;
+/// - a Redis Cluster cannot run the call: `too_many_redirects`, `cluster_down`, `slot_migrating`;
+/// - the server refuses the call: `out_of_memory`, `server_misconfigured`, `wrong_type`,
+///   `newer_state`, `script_missing`, `command_missing`, `cross_slot`, `server_error`;
+/// - a Memcached store cannot run the call: `clock_skew`, `store_contention`, `state_too_large`;
+/// - no answer: `no_reply`, `outcome_unknown`, `protocol_error`. These equal
+///   condition::may_have_counted; all others in this list equal condition::not_counted;
+/// - the store's own bounds: `overloaded` (max_pending), `store_full` (a memory store has no room
+///   for a new subject, or no memory), `store_closed`.
 enum class error : std::int16_t {
   // Mistakes in the call or the configuration. Nothing was sent.
   /// a number of a policy, of a gate or of limiter_options is out of range, two options contradict

@@ -20,6 +20,7 @@
 #include "weir/feedback.hpp"
 #include "weir/limiter_options.hpp"
 #include "weir/policy.hpp"
+#include "weir/stats.hpp"
 #include "weir/store.hpp"
 
 namespace weir {
@@ -46,26 +47,9 @@ WEIR_EXPORT joint_call join(std::span<const claim>);
 /// inside the initiating function. It must not block, because other handlers wait behind it.
 ///
 /// **Errors.** `invalid_subject`, `invalid_duration` (a negative timeout), operation_aborted, those
-/// that a function names, and the store errors. limiter_options::on_failure may turn a store error
-/// of record(), acquire() or fetch() into a decision, and no error of another function.
-///
-/// **Store errors.** A call with valid arguments can end with these values of weir::error
-/// (docs/errors.md explains each):
-///
-/// - no connection: `host_not_found`, `connection_refused`, `host_unreachable`, `closed_by_peer`,
-///   `not_redis`, `not_memcached`, `master_unknown`, `timed_out`, `circuit_open`;
-/// - the server is not ready: `server_loading`, `server_busy`, `read_only`;
-/// - the server turns the store away: `authentication_failed`, `permission_denied`,
-///   `invalid_database`, `tls_failed`, `server_is_cluster`, `server_is_not_cluster`,
-///   `server_is_sentinel`;
-/// - a Redis Cluster cannot run the call: `too_many_redirects`, `cluster_down`, `slot_migrating`;
-/// - the server refuses the call: `out_of_memory`, `server_misconfigured`, `wrong_type`,
-///   `newer_state`, `script_missing`, `command_missing`, `cross_slot`, `server_error`;
-/// - a Memcached store cannot run the call: `clock_skew`, `store_contention`, `state_too_large`;
-/// - no answer: `no_reply`, `outcome_unknown`, `protocol_error`. These equal
-///   condition::may_have_counted; all others in this list equal condition::not_counted;
-/// - the store's own bounds: `overloaded` (max_pending), `store_full` (a memory store has no room
-///   for a new subject, or no memory), `store_closed`.
+/// that a function names, and the store errors (see weir::error). limiter_options::on_failure may
+/// turn a store error of record(), acquire() or fetch() into a decision, and no error of another
+/// function.
 ///
 /// **Cancellation.** A cancelled call ends with boost::asio::error::operation_aborted. `terminal`
 /// and `partial` cancel it at any stage; if the check was sent, it may have counted. `total`
@@ -361,6 +345,10 @@ class WEIR_EXPORT limiter {
   auto reset(std::string_view subject, CompletionToken&& token) const {
     return reset(subject, reset_options{}, std::forward<CompletionToken>(token));
   }
+
+  /// What the calls of this limiter and its copies have come to in this process. Throws only
+  /// std::bad_alloc. Any thread may call it.
+  limiter_stats stats() const;
 
   /// This limiter, a subject and a cost, for record_all(), settle_all() and the like. The claim
   /// holds a pointer to the limiter and a view of the subject: use it in one call only.

@@ -8,6 +8,7 @@
 
 #include "weir/decision.hpp"
 #include "weir/duration.hpp"
+#include "weir/event.hpp"
 #include "weir/feedback.hpp"
 
 namespace weir {
@@ -123,6 +124,14 @@ struct limiter_options {
 
   /// The waiting time in which a waiter's priority rises by one, evenly. Zero: it never rises.
   duration priority_aging = std::chrono::seconds{1};
+
+  /// How many of the subjects that are refused most limiter::stats() names; 0 for none, at most
+  /// 10,000. Each takes up to 400 bytes. A subject with more than 1 / most_refused of all refusals
+  /// is always among them.
+  std::size_t most_refused = 0;
+
+  /// Gets this limiter's events; if empty, the store's does: see event.hpp.
+  event_handler on_event = {};
 };
 
 /// Options of one record(). A timeout of zero is the store's default, here and below: do not pass

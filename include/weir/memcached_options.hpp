@@ -10,6 +10,7 @@
 
 #include "weir/decision.hpp"
 #include "weir/duration.hpp"
+#include "weir/event.hpp"
 
 namespace weir {
 
@@ -77,6 +78,10 @@ struct memcached_options {
   /// the store's context, so it must not use the store or throw. For tests: no server's clock
   /// decides, so every process of one store needs the same time.
   std::function<time_point()> clock = {};
+
+  /// Gets the store's events, and those of its limiters and gates that have no function of their
+  /// own: event.hpp says when and where it runs.
+  event_handler on_event = {};
 };
 
 /// Reads a URL as open_store() does: `memcached://host[:port][,host[:port]...]` or

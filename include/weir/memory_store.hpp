@@ -6,6 +6,7 @@
 
 #include "weir/decision.hpp"
 #include "weir/detail/export.hpp"
+#include "weir/event.hpp"
 #include "weir/store.hpp"
 
 namespace weir {
@@ -40,6 +41,10 @@ struct memory_options {
   /// time (docs/policies.md). Any thread that makes a check calls it, under a lock, so it must not
   /// use the store or throw.
   std::function<time_point()> clock = {};
+
+  /// Gets the store's events, and those of its limiters and gates that have no function of their
+  /// own: event.hpp says when and where it runs.
+  event_handler on_event = {};
 };
 
 /// Makes a store in this process.

@@ -208,7 +208,7 @@ struct joint_function {
 ///
 /// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cost_exceeds_limit`,
 /// `joint_not_supported` (a Memcached store), `cannot_combine` (the limiters do not meet the
-/// conditions above), operation_aborted, and the store errors of `limiter`.
+/// conditions above), operation_aborted, and the store errors of weir::error.
 ///
 /// **Cancellation** and **thread safety** are as for `limiter`.
 ///
@@ -237,7 +237,7 @@ inline constexpr detail::joint_function<detail::joint_start<detail::record_reque
 /// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cost_exceeds_limit`,
 /// `cannot_combine`, `joint_not_supported`, `cannot_wait` (a limiter has count_refused),
 /// `overloaded` (also if max_waiting callers with the same claims wait already), operation_aborted,
-/// and the store errors of `limiter`.
+/// and the store errors of weir::error.
 ///
 /// **Cancellation.** As for limiter::acquire().
 ///
@@ -251,7 +251,7 @@ inline constexpr detail::joint_function<detail::joint_start<detail::acquire_requ
 /// **Handler signature.** `void(error_code, joint_decision)`.
 ///
 /// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cost_exceeds_limit`,
-/// `cannot_combine`, `joint_not_supported`, operation_aborted, and the store errors of `limiter`.
+/// `cannot_combine`, `joint_not_supported`, operation_aborted, and the store errors of weir::error.
 /// Failure policies apply as for record_all().
 ///
 /// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
@@ -285,7 +285,7 @@ inline constexpr detail::joint_function<detail::joint_start<detail::fetch_reques
 /// limiters, subjects or order, more than four limiters, or a changed decision),
 /// `joint_not_supported` (a Memcached store), `cannot_combine` (if the decision took nothing, the
 /// limiters must meet the conditions of record_all()), `settlements_full` (memory and Memcached
-/// stores), operation_aborted, and the store errors of `limiter`. Failure policies do not apply.
+/// stores), operation_aborted, and the store errors of weir::error. Failure policies do not apply.
 ///
 /// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
 /// record_all().
@@ -306,7 +306,7 @@ inline constexpr detail::joint_function<detail::settlement_start<detail::settle_
 ///
 /// **Errors.** `invalid_subject`, `invalid_duration`, `cannot_settle`, `cannot_combine`,
 /// `joint_not_supported`, `settlements_full` (memory and Memcached stores), operation_aborted, and
-/// the store errors of `limiter`, as for settle_all(). Failure policies do not apply.
+/// the store errors of weir::error, as for settle_all(). Failure policies do not apply.
 ///
 /// **Cancellation** and **thread safety** are as for `limiter`. **Object lifetime** is as for
 /// record_all().

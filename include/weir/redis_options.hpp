@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "weir/duration.hpp"
+#include "weir/event.hpp"
 
 namespace weir {
 
@@ -142,6 +143,10 @@ struct redis_options {
   /// (docs/performance.md names the exceptions). Above 64, all calls grow in proportion, except
   /// those of reservations and of checks with two leaky buckets.
   std::size_t max_keys_per_call = 64;
+
+  /// Gets the store's events, and those of its limiters and gates that have no function of their
+  /// own: event.hpp says when and where it runs.
+  event_handler on_event = {};
 };
 
 /// Reads a URL as open_store() does: redis://, rediss://, redis-cluster://, rediss-cluster://,

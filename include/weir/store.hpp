@@ -1,19 +1,44 @@
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/deferred.hpp>
 #include <boost/asio/execution_context.hpp>
+#include <chrono>
 #include <memory>
 #include <string_view>
 #include <type_traits>
 
+#include "weir/detail/check_operation.hpp"
 #include "weir/detail/export.hpp"
+#include "weir/duration.hpp"
 #include "weir/error.hpp"
+#include "weir/stats.hpp"
 
 namespace weir {
 
 namespace detail {
 
 class store_backend;
+
+/// The limiter whose key store::ping() reads.
+WEIR_EXPORT std::shared_ptr<const limiter_spec> ping_target(
+    const std::shared_ptr<store_backend>& backend);
+
+/// A check whose caller only learns that the server has answered.
+class ping_check : public check_of<fetch_request> {
+ public:
+  static constexpr bool has_decision = false;
+
+ protected:
+  using check_of::check_of;
+  ~ping_check() = default;
+};
+
+struct WEIR_EXPORT ping_arguments : arguments_of<fetch_request> {
+  using check_type = ping_check;
+  explicit ping_arguments(std::chrono::microseconds timeout);
+};
 
 /// An io_context, a thread_pool and the like.
 template <class T>
@@ -64,6 +89,29 @@ class WEIR_EXPORT store {
   /// **Thread safety** is as for the class. **Object lifetime.** Does nothing after the context is
   /// destroyed.
   void close();
+
+  /// What the store's connections do, and how the calls of its limiters and gates have ended. It
+  /// never waits for a server. Throws only std::bad_alloc; after the context is destroyed, only the
+  /// calls are told.
+  store_stats stats() const;
+
+  /// Asks the server whether it answers, as a health check does: one round trip through the script
+  /// that limiters use, which reads a key that nobody writes. Of a Redis Cluster or several
+  /// memcached servers it asks one, chosen at random; stats() tells of all connections. A memory
+  /// store answers at once.
+  ///
+  /// `timeout`: see record_options. The call counts among call_counts::other.
+  ///
+  /// **Handler signature.** `void(error_code)`. **Executor**, **cancellation** and **errors** are
+  /// as for limiter::fetch().
+  ///
+  ///     co_await store.ping(200ms);
+  template <class CompletionToken = boost::asio::deferred_t>
+  auto ping(duration timeout = {}, CompletionToken&& token = CompletionToken()) const {
+    return boost::asio::async_initiate<CompletionToken, void(error_code)>(
+        detail::check_initiation{detail::ping_target(backend())}, token,
+        detail::ping_arguments(timeout));
+  }
 
   /// For limiters only. Throws `invalid_options` if this handle was moved from.
   const std::shared_ptr<detail::store_backend>& backend() const;

@@ -19,4 +19,9 @@ inline std::int64_t read_clock(const std::function<time_point()>& clock) {
   return std::clamp<std::int64_t>(t.time_since_epoch().count(), 1, last);
 }
 
+/// This process's clock, as events and statistics tell times.
+inline time_point system_time() noexcept {
+  return std::chrono::time_point_cast<std::chrono::microseconds>(std::chrono::system_clock::now());
+}
+
 }  // namespace weir::detail

@@ -1,7 +1,11 @@
 #include "check/store_backend.hpp"
 
+#include <boost/asio/post.hpp>
 #include <boost/system/system_error.hpp>
+#include <new>
+#include <utility>
 
+#include "base/clock.hpp"
 #include "check/limiter_spec.hpp"
 #include "weir/detail/check_operation.hpp"
 
@@ -12,13 +16,25 @@ store_executor executor_of(const limiter_spec& limiter) noexcept {
   return {store.get_executor(), store.usual_executor()};
 }
 
-store_backend::store_backend(const boost::asio::any_io_executor& executor) : executor_(executor) {
+store_backend::store_backend(const boost::asio::any_io_executor& executor, event_handler&& on_event)
+    : executor_(executor) {
+  if (on_event) on_event_ = std::make_shared<const event_handler>(std::move(on_event));
   if (!executor) {
     throw boost::system::system_error(make_error_code(error::invalid_options),
                                       "the store's executor is empty");
   }
   const auto* const usual = executor.target<boost::asio::io_context::executor_type>();
   if (usual != nullptr) usual_executor_.emplace(*usual);
+}
+
+void store_backend::report(event&& e, const std::shared_ptr<const event_handler>& own) noexcept {
+  const auto& handler = own != nullptr ? own : on_event_;
+  if (handler == nullptr || !executor_) return;
+  try {
+    e.at = system_time();
+    boost::asio::post(executor_, [handler, e = std::move(e)] { (*handler)(e); });
+  } catch (const std::bad_alloc&) {  // this event is lost
+  }
 }
 
 void store_backend::tell_of_close(const std::shared_ptr<void>& keep_alive) {

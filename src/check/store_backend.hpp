@@ -7,18 +7,24 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/roster.hpp"
+#include "check/call_tally.hpp"
 #include "check/completion_sink.hpp"
 #include "check/flight.hpp"
 #include "weir/detail/check.hpp"
+#include "weir/event.hpp"
+#include "weir/stats.hpp"
 
 namespace weir::detail {
 
 /// The interface of a store to limiters. Thread-safe.
 class store_backend {
  public:
-  explicit store_backend(const boost::asio::any_io_executor& executor);
+  /// `on_event` gets the events; it may be empty.
+  explicit store_backend(const boost::asio::any_io_executor& executor,
+                         event_handler&& on_event = {});
   virtual ~store_backend() = default;
 
   /// Takes over a validated check. The caller's handler must not run inside the call, but a memory
@@ -52,6 +58,18 @@ class store_backend {
   /// limiter_options::subject_buckets has no effect.
   virtual bool has_hash_tags() const noexcept { return false; }
 
+  /// Adds what store::stats() tells of each connection.
+  virtual void describe(std::vector<connection_stats>& /*into*/) const {}
+
+  /// Posts an event to `own`, or to the store's handler if `own` is null. Called without locks.
+  void report(event&& e, const std::shared_ptr<const event_handler>& own = nullptr) noexcept;
+  /// From now on, the events go to the handler of another store.
+  void report_through(const store_backend& other) noexcept { on_event_ = other.on_event_; }
+  bool has_event_handler() const noexcept { return on_event_ != nullptr; }
+
+  /// The counts of its limiters.
+  tally_book& book() noexcept { return book_; }
+
   /// The prefix of every key.
   virtual std::string_view key_prefix() const noexcept = 0;
 
@@ -75,6 +93,8 @@ class store_backend {
   boost::asio::any_io_executor executor_;
   std::optional<boost::asio::io_context::executor_type> usual_executor_;
   roster<const limiter_spec> limiters_;
+  tally_book book_;
+  std::shared_ptr<const event_handler> on_event_;  // null: nobody asked
   std::unique_ptr<completion_sink> sink_;
 };
 

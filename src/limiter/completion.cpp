@@ -97,14 +97,31 @@ std::chrono::microseconds cool_down_left(const check& c) {
   return c.answer.cooling_down ? c.answer.retry_after : std::chrono::microseconds{0};
 }
 
+/// Counts a cool-down that was unknown here, and tells the limiter's event handler.
+void tell_of_cool_down(const check& c, std::chrono::microseconds left) {
+  const limiter_impl& own = impl_of(*c.limiter);
+  const auto origin = cools_down(c) ? as<cool_down_request>(c).origin : cool_down_origin::elsewhere;
+  own.tally->cool_down_begun(cools_down(c));
+  own.report(
+      {.what = event_kind::cool_down_begun, .origin = origin, .until = c.answer.decided_at + left},
+      c.subject.view());
+}
+
 /// Tells this process's waiters of a cool-down that the answer names, and adds jitter to a refusal
 /// by it. The answer to a joint check does not say whose cool-down it is.
 void note_cool_down(check& c, waiting::waiting_room& joint_room) {
   const std::chrono::microseconds left = cool_down_left(c);
   if (left.count() > 0 && c.further().empty()) {
     const std::string_view subject = c.subject.view();
-    impl_of(*c.limiter).room->cool_down(c.limiter, subject, left);
+    const limiter_impl& own = impl_of(*c.limiter);
+    if (own.room->cool_down(c.limiter, subject, left)) tell_of_cool_down(c, left);
     joint_room.cool_down(c.limiter, subject, left);
+    if (c.answer.clamped) {
+      own.report({.what = event_kind::cool_down_clamped,
+                  .origin = as<cool_down_request>(c).origin,
+                  .until = c.answer.decided_at + left},
+                 subject);
+    }
   }
   if (!c.answer.cooling_down) return;
   // cool_down() itself is answered with the exact time.

@@ -102,6 +102,8 @@ lease& lease::operator=(lease&& other) noexcept {
   return *this;
 }
 
+limiter_stats concurrency_limiter::stats() const { return detail::impl_of(*core_).stats(); }
+
 bool lease::is_held() const noexcept {
   return core_ != nullptr && detail::impl_of(*core_).leases->is_held(number_);
 }

@@ -24,6 +24,12 @@ void finish_all(check_list&& done, error_code ec) {
   }
 }
 
+void tell_of_loss(const limiter_spec& core, const short_text& subject) noexcept {
+  const limiter_impl& own = impl_of(core);
+  own.tally->lease_lost();
+  own.report({.what = event_kind::lease_lost}, subject.view());
+}
+
 std::chrono::microseconds time_until(lease_schedule::time when) {
   const auto left = std::chrono::duration_cast<std::chrono::microseconds>(when - now());
   return std::max(left, std::chrono::microseconds{0});
@@ -104,6 +110,15 @@ bool lease_keeper::is_held(std::int64_t lease) noexcept {
   return e != nullptr && e->stands == lease_schedule::standing::held && now() < e->good_until;
 }
 
+std::size_t lease_keeper::held() {
+  std::size_t count = 0;
+  const std::lock_guard lock(mutex_);
+  schedule_.for_each([&](const lease_schedule::entry& e) {
+    count += e.stands == lease_schedule::standing::held ? 1 : 0;
+  });
+  return count;
+}
+
 void lease_keeper::watch(check& c) {
   {
     const std::lock_guard lock(mutex_);
@@ -144,17 +159,19 @@ void lease_keeper::on_renewed(const renew_call& c) {
   using outcome = lease_schedule::outcome;
   const outcome what = c.ec ? outcome::unclear : c.answer.allowed ? outcome::kept : outcome::gone;
   check_list completed;
+  bool is_lost = false;
   {
     const std::lock_guard lock(mutex_);
     if (alarm_.is_stopped()) return;
     const std::int64_t lease = c.units;
-    if (schedule_.answered(lease, what, c.flight.sent, now()))
-      completed.swap(schedule_.find(lease)->watchers);
+    is_lost = schedule_.answered(lease, what, c.flight.sent, now());
+    if (is_lost) completed.swap(schedule_.find(lease)->watchers);
     for (check& w : completed) w.flight.stage = check_stage::done;
     // What is due by now waits for the timer: started here, it would recurse, because a memory
     // store answers inside start().
     arm(c.limiter);
   }
+  if (is_lost) tell_of_loss(*c.limiter, c.subject);
   finish_all(std::move(completed), {});
 }
 
@@ -178,6 +195,7 @@ void lease_keeper::on_timer(const core_ptr& core) {
     short_text subject;
   };
   check_list completed;
+  std::vector<short_text> lost;  // their subjects
   std::vector<renewal> renewals;
   std::vector<lease_schedule::open_leave> leaves;
   {
@@ -187,6 +205,7 @@ void lease_keeper::on_timer(const core_ptr& core) {
       if (e->stands == lease_schedule::standing::lost) {
         for (check& c : e->watchers) c.flight.stage = check_stage::done;
         completed.splice(completed.end(), e->watchers);
+        lost.push_back(e->subject);
       } else {
         renewals.push_back({e->lease, e->subject});
       }
@@ -194,6 +213,7 @@ void lease_keeper::on_timer(const core_ptr& core) {
     while (auto due = schedule_.next_leave(now())) leaves.push_back(std::move(*due));
     arm(core);
   }
+  for (const short_text& subject : lost) tell_of_loss(*core, subject);
   finish_all(std::move(completed), {});
   for (renewal& r : renewals) {
     // A third of the lease duration: if no answer comes, there is time for another renewal.

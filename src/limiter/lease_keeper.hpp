@@ -44,6 +44,8 @@ class lease_keeper final {
   void give_back(const core_ptr& core, std::int64_t lease, short_text subject);
 
   bool is_held(std::int64_t lease) noexcept;
+  /// How many leases are held.
+  std::size_t held();
 
   /// Finishes the check without an error when its lease is lost, and with operation_aborted when
   /// the lease is released.

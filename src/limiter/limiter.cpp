@@ -21,6 +21,8 @@ limiter::limiter(const weir::store& store, std::string_view resource, const weir
   detail::rethrow_with_name(e, resource);
 }
 
+limiter_stats limiter::stats() const { return detail::impl_of(*core_).stats(); }
+
 std::string_view limiter::resource() const noexcept { return core_->resource; }
 
 boost::asio::any_io_executor limiter::get_executor() const noexcept {
@@ -42,8 +44,8 @@ limiter::feedback_arguments limiter::arguments_after(std::string_view subject, i
                        !is_over && *quota.remaining < options.known_remaining;
   detail::short_text name = detail::copy_of_subject(subject);
   if (duration.count() > 0) {
-    return detail::arguments_of<detail::cool_down_request>{std::move(name), options.timeout,
-                                                           duration.count()};
+    return detail::arguments_of<detail::cool_down_request>{
+        std::move(name), options.timeout, duration.count(), {cool_down_origin::response}};
   }
   // max_units lowers nothing, so nothing is sent.
   const std::int64_t left = follows ? std::min(*quota.remaining, max_units) : max_units;

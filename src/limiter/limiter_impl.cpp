@@ -1,6 +1,10 @@
 #include "limiter/limiter_impl.hpp"
 
+#include <new>
+#include <utility>
+
 #include "base/random.hpp"
+#include "check/store_backend.hpp"
 #include "policy/require_valid.hpp"
 #include "text/quoted.hpp"
 #include "weir/concurrency_limiter.hpp"
@@ -80,6 +84,12 @@ waiting::line_rules waiting_rules_of(const limiter_options& options) {
   return {options.max_waiting, options.overflow, options.priority_aging};
 }
 
+std::unique_ptr<limiter_tally> make_tally(const limiter_spec& own, std::size_t most_refused) {
+  require_valid(most_refused <= 10'000, "most_refused: at most 10,000 subjects");
+  const std::size_t policies = own.tiers.size() - (own.has_cool_down ? 1 : 0);
+  return std::make_unique<limiter_tally>(own.store->book(), policies, most_refused);
+}
+
 /// The random start of a gate's lease numbers, so that no two processes use one lease name.
 std::int64_t random_base() { return static_cast<std::int64_t>(random_number() >> 2); }
 
@@ -111,7 +121,10 @@ limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_v
       denials(make_deny_cache(options, counts_refused)),
       local(make_local_units(rules, options)),
       room(std::make_unique<waiting::waiting_room>()),
-      waiting_rules(waiting_rules_of(options)) {
+      waiting_rules(waiting_rules_of(options)),
+      on_event(options.on_event ? std::make_shared<const event_handler>(options.on_event)
+                                : nullptr),
+      tally(make_tally(*this, options.most_refused)) {
   check_enumerators(options);
   if (has_cool_down) check_feedback_options(options, counts_refused);
   require_valid(has_cool_down || sync_remaining_with == vendor_count::none,
@@ -122,7 +135,8 @@ limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_v
                            const concurrency_options& options)
     : limiter_spec(std::move(backend), name, {policies::kernel(compile(options))},
                    {.group = options.group, .subject_buckets = options.subject_buckets}),
-      leases(std::make_unique<lease_keeper>(options.lease_duration)) {}
+      leases(std::make_unique<lease_keeper>(options.lease_duration)),
+      tally(make_tally(*this, 0)) {}
 
 void rethrow_with_name(const boost::system::system_error& e, std::string_view resource) {
   std::string text = e.what();
@@ -132,6 +146,22 @@ void rethrow_with_name(const boost::system::system_error& e, std::string_view re
   constexpr std::size_t longest = 400;
   throw boost::system::system_error(e.code(),
                                     "resource " + text::quoted(resource, longest) + ": " + text);
+}
+
+limiter_stats limiter_impl::stats() const {
+  limiter_stats made;
+  tally->read(made);
+  if (room != nullptr) room->describe(made);
+  if (leases != nullptr) made.leases_held = leases->held();
+  return made;
+}
+
+void limiter_impl::report(event&& e, std::string_view subject) const noexcept try {
+  if (on_event == nullptr && !store->has_event_handler()) return;
+  e.resource = resource;
+  e.subject = subject;
+  store->report(std::move(e), on_event);
+} catch (const std::bad_alloc&) {  // this event is lost
 }
 
 void limiter_impl::store_closes(const std::shared_ptr<const limiter_spec>& self,

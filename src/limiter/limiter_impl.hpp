@@ -7,6 +7,7 @@
 #include "check/limiter_spec.hpp"
 #include "limiter/deny_cache.hpp"
 #include "limiter/lease_keeper.hpp"
+#include "limiter/limiter_tally.hpp"
 #include "limiter/local_fallback.hpp"
 #include "limiter/local_units.hpp"
 #include "waiting/waiting_room.hpp"
@@ -30,6 +31,11 @@ struct limiter_impl final : limiter_spec {
                     const std::shared_ptr<void>& keep_alive) const override;
   void context_shut_down() const noexcept override;
 
+  /// What limiter::stats() gives.
+  limiter_stats stats() const;
+  /// Tells the limiter's handler of events, or the store's. Called without locks.
+  void report(event&& e, std::string_view subject) const noexcept;
+
   policies::span max_cool_down = 0;
   std::chrono::microseconds default_cool_down{0};
   feedback_options response_parsing{};
@@ -40,6 +46,8 @@ struct limiter_impl final : limiter_spec {
   std::unique_ptr<lease_keeper> leases;         // set for a gate only
   std::unique_ptr<waiting::waiting_room> room;  // for acquire(); null for a gate
   waiting::line_rules waiting_rules{};
+  std::shared_ptr<const event_handler> on_event;  // null: the store's is told
+  std::unique_ptr<limiter_tally> tally;
 };
 
 /// Rethrows an error of a limiter's constructor with the resource's name in its text, because a

@@ -1,9 +1,13 @@
 #include "weir/store.hpp"
 
 #include <boost/system/system_error.hpp>
+#include <chrono>
+#include <string>
 
+#include "base/random.hpp"
 #include "check/store_backend.hpp"
 #include "limiter/completion.hpp"
+#include "limiter/limiter_impl.hpp"
 #include "memcached/url.hpp"
 #include "redis/url.hpp"
 #include "weir/memcached_store.hpp"
@@ -11,6 +15,8 @@
 #include "weir/redis_store.hpp"
 
 namespace weir {
+
+using namespace std::chrono_literals;
 
 store::store(std::shared_ptr<detail::store_backend> backend) : backend_(std::move(backend)) {
   if (backend_->has_sink()) return;
@@ -22,6 +28,25 @@ boost::asio::any_io_executor store::get_executor() const noexcept {
 }
 
 void store::close() { backend_->close(); }
+
+store_stats store::stats() const {
+  store_stats made{.calls = backend()->book().sum()};
+  backend_->describe(made.connections);
+  return made;
+}
+
+namespace detail {
+
+std::shared_ptr<const limiter_spec> ping_target(const std::shared_ptr<store_backend>& backend) {
+  return std::make_shared<limiter_impl>(backend, "weir.ping",
+                                        tiers(fixed_window{.limit = 1, .window = 1s}));
+}
+
+ping_arguments::ping_arguments(std::chrono::microseconds longest)
+    : arguments_of{.subject = copy_of_subject(std::to_string(random_number())),
+                   .timeout = longest} {}
+
+}  // namespace detail
 
 const std::shared_ptr<detail::store_backend>& store::backend() const {
   if (backend_ == nullptr) {

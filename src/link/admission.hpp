@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 
 #include "check/flight.hpp"
@@ -11,6 +12,7 @@
 #include "link/deadline_wheel.hpp"
 #include "weir/detail/check.hpp"
 #include "weir/error.hpp"
+#include "weir/stats.hpp"
 
 namespace weir::detail {
 
@@ -87,6 +89,14 @@ class admission {
   std::size_t pending() const noexcept { return pending_; }
   /// True if no check is pending and take_done() is empty.
   bool is_idle() const noexcept { return pending_ == 0 && done_.empty(); }
+  bool is_circuit_open() const noexcept { return breaker_.is_open(); }
+  /// For store::stats().
+  void read(connection_stats& into) const {
+    into.pending = pending_;
+    into.requests = requests_;
+    into.checks = checks_;
+    into.round_trips = round_trips_;
+  }
 
  protected:
   /// Takes the bounds from a pipeline's options.
@@ -185,6 +195,7 @@ class admission {
   /// Notes an answer, which may be an error, and closes the circuit if it came within the store's
   /// own timeout. The check's own deadline does not matter for that.
   void note_answer(time sent, time now) noexcept {
+    round_trips_.add(std::chrono::duration_cast<std::chrono::microseconds>(now - sent));
     if (now - sent > timeout_) return;
     last_answer_ = now;
     breaker_.succeeded();
@@ -211,6 +222,8 @@ class admission {
   error refusal_{};    // if not zero, fails new checks
   bool closed_ = false;
   bool ended_ = false;
+  std::uint64_t requests_ = 0, checks_ = 0;  // sent so far
+  duration_histogram round_trips_;
 
  private:
   bool leave_stand_in(check& c) noexcept;

@@ -12,68 +12,11 @@
 #include "base/backoff.hpp"
 #include "base/lateness.hpp"
 #include "check/flight.hpp"
+#include "link/connection_states.hpp"
+#include "link/link_history.hpp"
 #include "weir/error.hpp"
 
 namespace weir::detail {
-
-/// The states and actions of a connection, for any protocol.
-struct connection_states {
-  enum class state : std::uint8_t {
-    pausing,   ///< no connection; the next attempt comes at a set time
-    opening,   ///< the driver resolves, connects and secures
-    greeting,  ///< the server tells what it is
-    ready,
-    draining,  ///< given up; closing, until all operations have reported
-    stopped,   ///< closed for good
-  };
-  using time = std::chrono::steady_clock::time_point;
-
-  // What each state notes.
-  struct pausing {};
-  struct opening {};
-  struct greeting {
-    bool heard = false;  ///< the server has sent something
-    bool wrote = false;  ///< nothing is to be written at present
-  };
-  struct ready {
-    time since{};
-    time last_answer{};    ///< when the last whole reply that was due came
-    time last_write{};     ///< when the last write began
-    time waiting_since{};  ///< since when a reply has been due all the time
-  };
-  struct draining {
-    error reason{};              ///< for the checks that were sent
-    std::optional<ready> was{};  ///< the connection, if it was ready
-    std::size_t sent = 0;        ///< how many bytes of the last write were sent
-    bool told = false;           ///< the driver knows that it has to close
-  };
-  struct stopped {};
-  using phase = std::variant<pausing, opening, greeting, ready, draining, stopped>;
-
-  /// The operations that the driver has started and not reported yet.
-  struct under_way {
-    bool opening = false, reading = false, writing = false;
-    bool any() const noexcept { return opening || reading || writing; }
-  };
-  enum class closing : std::uint8_t {
-    no,
-    give_backs_only,  ///< close(): no other checks are taken
-    when_idle,        ///< stop_when_idle(): it stops as soon as no check is pending
-    done,             ///< it stops, or has stopped
-  };
-
-  /// The operations that the driver must start now.
-  struct actions {
-    bool open = false;
-    /// With open: try another address of the name first, because the last one has not served.
-    bool elsewhere = false;
-    bool read = false;       ///< into room()
-    bool close = false;      ///< end all operations; comes with no other action
-    std::string_view write;  ///< if not empty; valid until written()
-    /// Until this time, poll for replies instead of sleeping. Holds until the next actions.
-    time poll_until = time::min();
-  };
-};
 
 /// The life of connections, one after the other, without sockets, clocks or locks:
 ///
@@ -127,7 +70,12 @@ class connection_life : public connection_states {
 
   // For the driver.
 
-  actions next(time now);
+  actions next(time now) {
+    note_state(now);
+    const actions a = next_actions(now);
+    note_state(now);
+    return a;
+  }
   /// True if next() would return an action other than a read; cheap.
   bool has_actions() const noexcept {
     if (has_ended()) return true;
@@ -163,6 +111,16 @@ class connection_life : public connection_states {
   state current() const noexcept { return static_cast<state>(phase_.index()); }
   const Pipeline& line() const noexcept { return pipeline_; }
 
+  // For store::stats() and events.
+  bool has_happenings() const noexcept { return history_.has_happenings(); }
+  link_history::happenings take_happenings() noexcept { return history_.take(); }
+  /// The connection that was just opened goes to another server than the last one.
+  void note_failover() noexcept { history_.failed_over(); }
+  void read(connection_stats& into, time now, time_point clock) const {
+    history_.read(into, now, clock);
+    pipeline_.read(into);
+  }
+
  protected:
   template <class... Arguments>
   connection_life(const Options& options, std::uint32_t seed, Arguments&&... of_pipeline)
@@ -183,6 +141,7 @@ class connection_life : public connection_states {
 
   /// The server has told what it is, and the pipeline knows it.
   void become_ready(time now) {
+    history_.connected();
     enter(ready{.since = now, .last_answer = now}, now + core().watch(now));
   }
   /// Notes the end of a read. True if it has brought bytes for the core. If not ok, sent checks
@@ -202,8 +161,8 @@ class connection_life : public connection_states {
     return stream;
   }
   /// Gives the connection up. Sent checks fail with `reason`; unsent ones get `suspicion` at their
-  /// deadlines.
-  void lost(error reason, error suspicion = error{});
+  /// deadlines. `cause`: what is told of it, if it is neither of them.
+  void lost(error reason, error suspicion = error{}, error cause = error{});
 
   const Options& options_;
   Pipeline pipeline_;
@@ -214,6 +173,7 @@ class connection_life : public connection_states {
   limit until_{time{}};
   // The last address has not served or broke the protocol: the next open tries another one.
   bool tries_another_ = false;
+  link_history history_;
 
  private:
   Core& core() noexcept { return static_cast<Core&>(*this); }
@@ -225,6 +185,8 @@ class connection_life : public connection_states {
   bool is_connected() const noexcept { return in<greeting>() != nullptr || in<ready>() != nullptr; }
   /// True if it has to stop now.
   bool has_ended() const noexcept { return closing_ == closing::when_idle && pipeline_.is_idle(); }
+  actions next_actions(time now);
+  void note_state(time now);
   void stop();
   void pause(time now);
   void ended();
@@ -245,7 +207,7 @@ void connection_life<Core, Pipeline, Options>::stop() {
 }
 
 template <class Core, class Pipeline, class Options>
-connection_states::actions connection_life<Core, Pipeline, Options>::next(time now) {
+connection_states::actions connection_life<Core, Pipeline, Options>::next_actions(time now) {
   actions a;
   if (has_ended()) stop();
   if (draining* d = in<draining>(); d != nullptr && !d->told) {
@@ -277,6 +239,16 @@ connection_states::actions connection_life<Core, Pipeline, Options>::next(time n
   return a;
 }
 
+/// Tells the history what the last event has changed.
+template <class Core, class Pipeline, class Options>
+void connection_life<Core, Pipeline, Options>::note_state(time now) {
+  constexpr connection_state told[] = {connection_state::pausing,    connection_state::connecting,
+                                       connection_state::connecting, connection_state::ready,
+                                       connection_state::closing,    connection_state::closed};
+  history_.entered(told[phase_.index()], now);
+  history_.circuit(pipeline_.is_circuit_open());
+}
+
 template <class Core, class Pipeline, class Options>
 void connection_life<Core, Pipeline, Options>::opened(error e, time now) {
   under_way_.opening = false;
@@ -288,6 +260,7 @@ void connection_life<Core, Pipeline, Options>::opened(error e, time now) {
   }
   if (e != error{}) {
     tries_another_ = true;
+    history_.failed(e, now);
     pipeline_.suspect(e);
     if (e == error::tls_failed) core().turned_down(e);
     return pause(now);
@@ -331,11 +304,13 @@ void connection_life<Core, Pipeline, Options>::written(bool ok, std::size_t byte
 }
 
 template <class Core, class Pipeline, class Options>
-void connection_life<Core, Pipeline, Options>::lost(error reason, error suspicion) {
+void connection_life<Core, Pipeline, Options>::lost(error reason, error suspicion, error cause) {
   pipeline_.suspect(suspicion);
   tries_another_ = true;
   const ready* const r = in<ready>();
-  enter(draining{.reason = reason, .was = r == nullptr ? std::nullopt : std::optional(*r)});
+  if (cause == error{}) cause = suspicion != error{} ? suspicion : reason;
+  enter(draining{
+      .reason = reason, .was = r == nullptr ? std::nullopt : std::optional(*r), .cause = cause});
 }
 
 /// The server has closed the connection. If the server had served, it may have restarted: the next
@@ -343,7 +318,7 @@ void connection_life<Core, Pipeline, Options>::lost(error reason, error suspicio
 template <class Core, class Pipeline, class Options>
 void connection_life<Core, Pipeline, Options>::ended() {
   const bool was_ready = in<ready>() != nullptr;
-  lost(error::outcome_unknown, was_ready ? error{} : error::closed_by_peer);
+  lost(error::outcome_unknown, was_ready ? error{} : error::closed_by_peer, error::closed_by_peer);
   if (was_ready) tries_another_ = !pipeline_.has_served();
 }
 
@@ -355,12 +330,14 @@ void connection_life<Core, Pipeline, Options>::gone(time now) {
   if (d == nullptr || under_way_.any() || !d->told) return;
   if (closing_ == closing::done) return enter(stopped{});
   if (d->was) {
+    history_.lost(d->cause, now);
     // The connection lasted longer than the longest pause, so longer pauses would not spare the
     // server: a proxy may end old connections.
     const time until = pipeline_.replies_due() == 0 ? now : d->was->last_answer;
     if (until - d->was->since > options_.backoff_max) backoff_.reset();
     pipeline_.disconnected(d->reason, d->sent, now);
   } else {
+    history_.failed(d->cause, now);
     core().turned_down(d->reason);
   }
   pause(now);
@@ -386,7 +363,7 @@ void connection_life<Core, Pipeline, Options>::check_silence(ready& r, time now)
   // write was sent.
   if (pipeline_.replies_due() > 0 || under_way_.writing) {
     if (now - std::max(r.last_answer, r.waiting_since) >= options_.silence_timeout) {
-      return lost(error::outcome_unknown);
+      return lost(error::outcome_unknown, error{}, error::no_reply);
     }
   } else if (now - r.last_answer >= options_.ping_interval) {
     pipeline_.ping();

@@ -197,6 +197,7 @@ void pipeline::stage(call::command what, line* of, time now) {
   calls_.push_back({what, of, out_.size(), now});
   calls_.staged();
   if (of == nullptr) return;
+  ++requests_;
   const check_list& checks = what == call::command::get ? of->waiting : of->sent;
   // A check waits for two replies, one after the other.
   const auto timeout = checks.empty() ? timeout_ : timeout_of(checks.front(), timeout_);

@@ -137,6 +137,7 @@ bool pipeline::answer_get(line& l, const meta_reply& reply, time now, policies::
     l.waiting.pop_front();
     l.sent.push_back(c);
     c.flight.stage = check_stage::sent;
+    ++checks_;
     c.flight.sent = now;
   }
   l.waiting.splice(l.waiting.begin(), later.urgent);

@@ -24,7 +24,7 @@ namespace {
 class memory_store final : public detail::store_backend, public detail::shutdown_listener {
  public:
   memory_store(const boost::asio::any_io_executor& executor, memory_options&& options)
-      : store_backend(executor),
+      : store_backend(executor, std::move(options.on_event)),
         clock_(std::move(options.clock)),
         all_(options.max_subjects, options.shards, options.max_settled) {}
 

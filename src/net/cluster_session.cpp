@@ -32,6 +32,7 @@ class cluster_session::node final : public redis::cluster_node {
   explicit node(std::shared_ptr<session> s) : session_(std::move(s)) {}
 
   void start(check& c) override { session_->start(c); }
+  void describe(std::vector<connection_stats>& into) const { session_->describe(into); }
 
  private:
   void with_core(const std::function<void(redis::connection_core&, time)>& f) override {
@@ -74,7 +75,7 @@ class cluster_session::node_sink final : public detail::completion_sink, public 
 
 cluster_session::cluster_session(const asio::any_io_executor& executor, redis_options&& options,
                                  tls_context tls)
-    : store_backend(executor),
+    : store_backend(executor, std::move(options.on_event)),
       options_(std::move(options)),
       tls_(std::move(tls)),
       mutex_(!options_.single_threaded),
@@ -98,6 +99,7 @@ void cluster_session::open() {
 std::shared_ptr<redis::cluster_node> cluster_session::make_node(const redis_address& at, index i) {
   const auto one = std::make_shared<session>(get_executor(), options_of_node(options_, at),
                                              tls_contexts{tls_, nullptr});
+  one->report_through(*this);
   const auto link = std::make_shared<node>(one);
   auto sink = std::make_unique<node_sink>(shared_from_this(), i, link);
   one->join(*sink);
@@ -161,6 +163,15 @@ void cluster_session::stop_when_idle() {
   if (context_gone_) return;
   stops_when_idle_ = true;
   follow(lock);
+}
+
+void cluster_session::describe(std::vector<connection_stats>& into) const {
+  std::unique_lock lock(mutex_);
+  if (context_gone_) return;
+  const auto nodes = core_.links();
+  lock.unlock();
+  // make_node() has made them all.
+  for (const auto& one : nodes) static_cast<const node&>(*one).describe(into);
 }
 
 void cluster_session::context_shut_down() noexcept {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "base/shutdown_service.hpp"
 #include "check/store_backend.hpp"
@@ -33,6 +34,7 @@ class cluster_session final : public detail::store_backend,
   void start_all(std::span<detail::check* const> checks) override;
   void cancel(detail::check& c, detail::cancel_scope scope) override;
   void close() override;
+  void describe(std::vector<connection_stats>& into) const override;
   bool has_hash_tags() const noexcept override { return true; }
   std::string_view key_prefix() const noexcept override { return options_.key_prefix; }
 
@@ -59,7 +61,7 @@ class cluster_session final : public detail::store_backend,
   const redis_options options_;
   const tls_context tls_;
 
-  optional_mutex mutex_;
+  mutable optional_mutex mutex_;
   // Guarded by the mutex:
   redis::cluster_core core_;
   time armed_ = time::max();  // the expiry of the timer; time::max(): not armed

@@ -7,14 +7,18 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
+#include "base/clock.hpp"
 #include "base/light_mutex.hpp"
 #include "check/flight.hpp"
+#include "link/link_history.hpp"
 #include "net/locator.hpp"
 #include "net/strand.hpp"
 #include "net/stream.hpp"
 #include "weir/redis_options.hpp"
+#include "weir/stats.hpp"
 
 namespace weir::net {
 
@@ -48,6 +52,7 @@ class optional_mutex {
 ///     void on_received(Core& core, time now, error e, std::size_t bytes);  under the mutex
 ///     bool has_news(const Core& core);          under the mutex
 ///     void on_news(bool stopped);               on the strand: news, or stopped for good
+///     void on_happening(const std::string& address, link_history::happening);  on the strand
 template <class Owner, class Core>
 class connection_driver final : private stream::listener {
  public:
@@ -65,6 +70,7 @@ class connection_driver final : private stream::listener {
   /// Called once, before wake(). The arguments are those of the stream.
   void make_stream(const redis_options& options, tls_context tls, locator* where = nullptr) {
     stream_.emplace(*strand_, options, std::move(tls), static_cast<listener&>(*this), where);
+    peer_ = stream_->address();
   }
   const strand& get_strand() const noexcept { return *strand_; }
 
@@ -129,6 +135,14 @@ class connection_driver final : private stream::listener {
     call([](Core& core, time) { core.stop_when_idle(); });
   }
 
+  /// For store::stats().
+  connection_stats stats() const {
+    const std::lock_guard lock(mutex_);
+    connection_stats made{.address = peer_};
+    core_.read(made, now(), detail::system_time());
+    return made;
+  }
+
   /// See shutdown_listener::context_shut_down(). Returns the checks that are left.
   detail::check_list context_shut_down() noexcept {
     const std::lock_guard lock(mutex_);
@@ -155,7 +169,12 @@ class connection_driver final : private stream::listener {
     core_.attempting(e);
   }
   void on_opened(error e) override {
-    drive([e](Core& core, time t) { core.opened(e, t); });
+    drive([&](Core& core, time t) {
+      core.opened(e, t);
+      if (e != error{} || peer_ == stream_->address()) return;
+      if (!peer_.empty()) core.note_failover();
+      peer_ = stream_->address();
+    });
   }
   void on_received(error e, std::size_t bytes) override {
     drive([&](Core& core, time t) { owner_.on_received(core, t, e, bytes); });
@@ -242,9 +261,10 @@ class connection_driver final : private stream::listener {
   Owner& owner_;
   std::optional<strand> strand_;
 
-  optional_mutex mutex_;
+  mutable optional_mutex mutex_;
   // Guarded by the mutex:
   Core core_;
+  std::string peer_;          // the stream's address
   time armed_ = time::max();  // the expiry of the timer; time::max(): not armed
   bool wake_posted_ = false;
   bool context_gone_ = false;
@@ -276,6 +296,7 @@ void connection_driver<Owner, Core>::drive(Event&& event) {
     time rearm = time::max();
     bool stopped = false, closing = false, news = false;
     detail::check_list done;
+    detail::link_history::happenings happened;
     {
       const std::lock_guard lock(mutex_);
       const time t = now();
@@ -291,12 +312,14 @@ void connection_driver<Owner, Core>::drive(Event&& event) {
       done = core_.take_done();
       closing = core_.is_closing() && !done.empty();  // these may have been the last checks
       news = stopped || owner_.has_news(core_);
+      if (core_.has_happenings()) happened = core_.take_happenings();
     }
     if (stopped) {
       timer_->cancel();
     } else if (rearm != time::max()) {
       arm_timer(rearm);
     }
+    for (const auto& one : happened) owner_.on_happening(stream_->address(), one);
     // I/O starts before the handlers are posted, so that handlers never delay it.
     const std::size_t at_once = perform(a, room);
     if (at_once > 0) wrote_at_once(at_once);

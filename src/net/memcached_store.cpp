@@ -3,6 +3,8 @@
 #include <boost/system/system_error.hpp>
 #include <deque>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "base/shutdown_service.hpp"
@@ -24,7 +26,9 @@ class memcached_store final : public detail::store_backend,
                               public detail::shutdown_listener {
  public:
   memcached_store(const boost::asio::any_io_executor& executor, memcached_options&& options)
-      : store_backend(executor), options_(std::move(options)), ring_(options_.servers) {
+      : store_backend(executor, std::move(options.on_event)),
+        options_(std::move(options)),
+        ring_(options_.servers) {
     for (const memcached_server& s : options_.servers) {
       connections_.emplace_back(*this, s);
     }
@@ -64,6 +68,9 @@ class memcached_store final : public detail::store_backend,
     tell_of_close(hold);
   }
 
+  void describe(std::vector<connection_stats>& into) const override {
+    for (const connection& one : connections_) into.push_back(one.stats());
+  }
   std::string_view key_prefix() const noexcept override { return options_.key_prefix; }
 
  private:
@@ -86,6 +93,7 @@ class memcached_store final : public detail::store_backend,
     void cancel(detail::check& c, detail::cancel_scope scope) { driver_.cancel(c, scope); }
     bool close() { return driver_.close(); }
     void stop_when_idle() { driver_.stop_when_idle(); }
+    connection_stats stats() const { return driver_.stats(); }
     detail::check_list context_shut_down() noexcept { return driver_.context_shut_down(); }
 
    private:
@@ -111,6 +119,9 @@ class memcached_store final : public detail::store_backend,
     }
     static bool has_news(const core&) noexcept { return false; }
     static void on_news(bool /*stopped*/) noexcept {}
+    void on_happening(const std::string& address, detail::link_history::happening what) {
+      whole_.report({.what = what.what, .cause = what.cause, .address = address});
+    }
 
     memcached_store& whole_;
     const redis_options link_;  // what a stream needs to know

@@ -11,7 +11,7 @@ using detail::check;
 template class connection_driver<session, redis::connection_core>;
 
 session::session(const asio::any_io_executor& executor, redis_options&& options, tls_contexts tls)
-    : store_backend(executor),
+    : store_backend(executor, std::move(options.on_event)),
       options_(std::move(options)),
       tls_(std::move(tls)),
       driver_(*this, executor, !options_.single_threaded, options_, std::random_device{}()) {

@@ -2,7 +2,9 @@
 
 #include <boost/asio/any_io_executor.hpp>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/shutdown_service.hpp"
 #include "check/store_backend.hpp"
@@ -47,6 +49,9 @@ class session final : public detail::store_backend,
   void start_all(std::span<detail::check* const> checks) override;
   void cancel(detail::check& c, detail::cancel_scope scope) override;
   void close() override;
+  void describe(std::vector<connection_stats>& into) const override {
+    into.push_back(driver_.stats());
+  }
   bool has_hash_tags() const noexcept override { return true; }
   std::string_view key_prefix() const noexcept override { return options_.key_prefix; }
 
@@ -65,6 +70,9 @@ class session final : public detail::store_backend,
   }
   bool has_news(const core& c) const noexcept { return cluster_ != nullptr && c.has_news(); }
   void on_news(bool stopped);
+  void on_happening(const std::string& address, detail::link_history::happening what) {
+    report({.what = what.what, .cause = what.cause, .address = address});
+  }
   void master_moved() override;
 
   const redis_options options_;

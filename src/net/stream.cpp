@@ -9,6 +9,21 @@ namespace weir::net {
 
 namespace asio = boost::asio;
 
+namespace {
+
+std::string address_of(const std::string& host, std::uint16_t port) {
+  const bool is_ip6 = host.find(':') != host.npos;
+  return (is_ip6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+/// The address that the options name; empty if a locator does.
+std::string address_of(const redis_options& options, const locator* where) {
+  if (where != nullptr) return {};
+  return options.unix_path.empty() ? address_of(options.host, options.port) : options.unix_path;
+}
+
+}  // namespace
+
 stream::stream(const strand& s, const redis_options& options, tls_context tls, listener& l,
                locator* where)
     : strand_(s),
@@ -17,7 +32,13 @@ stream::stream(const strand& s, const redis_options& options, tls_context tls, l
       locator_(where),
       tls_context_(std::move(tls)),
       lookup_(s),
+      address_(address_of(options, where)),
       address_timer_(s) {}
+
+void stream::note_address(const std::string& host, std::uint16_t port) {
+  host_ = host;
+  address_ = address_of(host, port);
+}
 
 void stream::read(std::span<char> room) {
   const auto buffer = asio::buffer(room.data(), room.size());

@@ -56,10 +56,13 @@ class stream {
   void close();
   /// Until `end`, the context polls for I/O instead of sleeping. A later call replaces this one.
   void poll_until(clock::time_point end);
+  /// Of the server: "host:port", or the path of the Unix socket. Empty before it is known.
+  const std::string& address() const noexcept { return address_; }
 
  private:
   using socket = boost::asio::basic_stream_socket<boost::asio::generic::stream_protocol, strand>;
   void look_up(const std::string& host, std::uint16_t port);
+  void note_address(const std::string& host, std::uint16_t port);
   void connect_next();
   void open_socket();
   void limit_address();
@@ -76,6 +79,7 @@ class stream {
 
   std::string host_;  // the server's name in its certificate
   resolver lookup_;
+  std::string address_;
   resolver::endpoints endpoints_;
   std::size_t first_endpoint_ = 0;  // the index of the address that is tried first
   std::size_t next_endpoint_ = 0;

@@ -58,7 +58,7 @@ void stream::open(bool elsewhere) {
 }
 
 void stream::look_up(const std::string& host, std::uint16_t port) {
-  host_ = host;
+  note_address(host, port);
   listener_.on_step(met_);
   lookup_.ask(host, port, listener_.keep_alive(), [this](resolver::endpoints&& found) {
     if (closed_ || found.empty()) return listener_.on_opened(met_);

@@ -79,7 +79,8 @@ void connection_core::received(bool ok, std::size_t bytes, time now, error why) 
     case pipeline::stream_state::broken:
       return lost(error::protocol_error);
     case pipeline::stream_state::unwelcome:
-      lost(error::outcome_unknown, is_moving_ ? error{} : pipeline_.trouble());
+      lost(error::outcome_unknown, is_moving_ ? error{} : pipeline_.trouble(),
+           is_moving_ ? error::read_only : error{});
       tries_another_ = !is_moving_;
       return;
   }
@@ -94,7 +95,7 @@ void connection_core::relocate(time now) {
   } else if (in<ready>() != nullptr && !pipeline_.leave()) {
     is_moving_ = true;
   } else if (in<draining>() == nullptr) {
-    lost(error::outcome_unknown);
+    lost(error::outcome_unknown, error{}, error::read_only);
     tries_another_ = false;
   }
 }

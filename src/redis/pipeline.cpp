@@ -181,6 +181,7 @@ void pipeline::take_unsent(const std::function<bool(const check&)>& elsewhere, c
 void pipeline::stage(script_call& c, time now) {
   if (c.asks) stage_own(script_call::command::asking, now, "ASKING");
   scripts_.prepare(c, now);
+  scripts_sent_ += c.has_text ? 1 : 0;
   writer_.write(out_, c);
   c.end = out_.size();
   c.sent = now;
@@ -190,8 +191,10 @@ void pipeline::stage(script_call& c, time now) {
       waiting.flight.stage = check_stage::sent;
       waiting.flight.sent = now;
       waiting.ec = {};
+      ++checks_;
     }
   }
+  ++requests_;
   calls_.staged();
 }
 

@@ -160,6 +160,11 @@ class pipeline : public detail::admission {
 
   // For results.
 
+  void read(connection_stats& into) const {
+    admission::read(into);
+    into.scripts_sent = scripts_sent_;
+  }
+
   std::size_t replies_due() const noexcept { return calls_.size(); }
   bool wants_write() const noexcept {
     if (!connected_ || calls_.is_writing() || is_unwelcome_ || waiting_.is_held()) return false;
@@ -203,6 +208,7 @@ class pipeline : public detail::admission {
   detail::send_window window_;
   detail::sent_calls<call_list> calls_;
   server_scripts scripts_;
+  std::uint64_t scripts_sent_ = 0;
 
   std::string out_;
   call_writer writer_;

@@ -1,10 +1,13 @@
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <variant>
 
 #include "text/duration_text.hpp"
 #include "weir/error.hpp"
+#include "weir/event.hpp"
 #include "weir/policy.hpp"
+#include "weir/stats.hpp"
 
 namespace weir {
 namespace {
@@ -83,6 +86,20 @@ std::string to_string(const tiers& all) {
   std::string text("tiers{");
   for (const policy& p : all) text.append(&p == all.begin() ? "" : ", ").append(to_string(p));
   return text + '}';
+}
+
+std::string_view to_string(event_kind what) noexcept {
+  constexpr std::string_view names[] = {"connected",         "connection_lost", "failed_over",
+                                        "circuit_opened",    "circuit_closed",  "cool_down_begun",
+                                        "cool_down_clamped", "lease_lost"};
+  const auto i = static_cast<std::size_t>(what);
+  return i < std::size(names) ? names[i] : std::string_view();
+}
+
+std::string_view to_string(connection_state state) noexcept {
+  constexpr std::string_view names[] = {"connecting", "ready", "pausing", "closing", "closed"};
+  const auto i = static_cast<std::size_t>(state);
+  return i < std::size(names) ? names[i] : std::string_view();
 }
 
 std::string to_string(const decision& d) {

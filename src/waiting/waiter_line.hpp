@@ -94,6 +94,7 @@ class waiter_line final {
   void drop_direct(const detail::check& c) noexcept { due_.finished(c); }
   /// True if a caller may go past the line: nobody waits, and nothing has to reach the store first.
   bool is_calm() const noexcept { return waiting_count_ + unstarted_ == 0 && returns_.empty(); }
+  std::size_t waiting() const noexcept { return waiting_count_; }
   bool has_room() const noexcept { return rules_.have_room(waiting_count_, due_.of_callers()); }
 
   /// Cancels a check that is not at the store. With only_unsent, one that has a reservation stays.

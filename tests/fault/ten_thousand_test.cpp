@@ -78,7 +78,7 @@ class lane {
  private:
   struct burst {
     explicit burst(const asio::any_io_executor& executor) : over(executor) {}
-    event over;
+    flag over;
     std::size_t pending = 0;
     std::int64_t admitted = 0;
     std::int64_t unanswered = 0;

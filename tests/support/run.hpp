@@ -57,9 +57,9 @@ void run(asio::io_context& io, Coroutine&& body) {
 }
 
 /// Something that coroutines of one thread wait for.
-class event {
+class flag {
  public:
-  explicit event(const asio::any_io_executor& executor)
+  explicit flag(const asio::any_io_executor& executor)
       : timer_(executor, asio::steady_timer::time_point::max()) {}
 
   void set() {

@@ -34,8 +34,8 @@ struct https_peer::connection : std::enable_shared_from_this<connection> {
   }
 
   asio::ssl::stream<tcp::socket> stream;
-  event done;  // with its script
-  event left;  // the peer reads no more
+  flag done;  // with its script
+  flag left;  // the peer reads no more
 };
 
 std::string ok(const std::string& body) {

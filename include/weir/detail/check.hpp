@@ -276,6 +276,9 @@ inline bool lowers(const check& c) noexcept {
   return settles(c) && as<settle_request>(c).cause == settle_cause::vendor;
 }
 
+/// Counts a call that has ended, for limiter::stats().
+WEIR_EXPORT void note_end(const check& c) noexcept;
+
 /// Validates the check and hands it to its limiter's waiting room (acquire) or store. The handler
 /// never runs inside this call.
 WEIR_EXPORT void start_check(check& c);

@@ -7,6 +7,7 @@
 
 #include "weir/decision.hpp"
 #include "weir/detail/short_text.hpp"
+#include "weir/event.hpp"
 
 namespace weir::detail {
 
@@ -129,6 +130,7 @@ struct cool_down_request {
   static constexpr check_kind kind = check_kind::cool_down;
   static constexpr request_traits traits() noexcept { return asks::cool_down; }
 
+  cool_down_origin origin = cool_down_origin::call;
   bool was_clamped = false;  // start_check() cut the duration to max_cool_down
 };
 

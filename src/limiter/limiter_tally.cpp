@@ -1,0 +1,93 @@
+#include "limiter/limiter_tally.hpp"
+
+#include <atomic>
+#include <boost/asio/error.hpp>
+#include <mutex>
+#include <new>
+
+#include "check/store_backend.hpp"
+#include "limiter/limiter_impl.hpp"
+
+namespace weir::detail {
+namespace {
+
+/// The stripe of this thread in every call_tally.
+unsigned stripe_of_thread() noexcept {
+  constexpr unsigned none = call_tally::stripe_count;
+  static std::atomic<unsigned> threads{0};
+  static constinit thread_local unsigned mine = none;
+  if (mine == none) mine = threads.fetch_add(1, std::memory_order_relaxed) % none;
+  return mine;
+}
+
+}  // namespace
+
+limiter_tally::limiter_tally(tally_book& book, std::size_t tiers, std::size_t most_refused)
+    : book_(book),
+      refused_(most_refused == 0 ? nullptr : std::make_unique<refused_table>(most_refused)),
+      refused_by_tier_(tiers > 1 ? tiers : 0) {
+  book_.enter(calls_);
+}
+
+limiter_tally::~limiter_tally() { book_.leave(calls_); }
+
+void limiter_tally::ended(const check& c) noexcept {
+  if (!calls_.add_common(c, stripe_of_thread())) ended_otherwise(c);
+  if (!c.answer.allowed && refused_ != nullptr && !c.ec && c.traits.signs) {
+    refused_->add(c.subject.view());
+  }
+}
+
+/// Not inline: the common case would save registers for it.
+[[gnu::noinline]] void limiter_tally::ended_otherwise(const check& c) noexcept {
+  calls_.add(c);
+  for (const term& t : c.further()) {
+    impl_of(*t.limiter).tally->calls_.add(c);
+    book_.counted_again(c);
+  }
+  const std::lock_guard lock(mutex_);
+  const decision& d = c.answer;
+  if (c.ec) {
+    gave_up_ += c.traits.waits && c.ec == boost::asio::error::operation_aborted ? 1 : 0;
+  } else if (c.traits.signs && d.cooling_down) {
+    ++refused_by_cool_down_;
+  } else if (c.traits.signs && !d.allowed && c.further().empty()) {
+    const auto tier = static_cast<std::size_t>(d.tier);
+    if (d.tier >= 0 && tier < refused_by_tier_.size()) ++refused_by_tier_[tier];
+  } else if (c.traits.waits && d.allowed) {
+    try {
+      if (waited_ == nullptr) waited_ = std::make_unique<duration_histogram>();
+      waited_->add(d.delay);
+    } catch (const std::bad_alloc&) {  // this one is missing in the histogram
+    }
+  }
+}
+
+void limiter_tally::cool_down_begun(bool is_own) noexcept {
+  const std::lock_guard lock(mutex_);
+  ++(is_own ? begun_ : joined_);
+}
+
+void limiter_tally::lease_lost() noexcept {
+  const std::lock_guard lock(mutex_);
+  ++lost_;
+}
+
+void limiter_tally::read(limiter_stats& into) const {
+  into.calls = calls_.read().counts();
+  if (refused_ != nullptr) into.most_refused = refused_->read();
+  const std::lock_guard lock(mutex_);
+  into.refused_by_tier = refused_by_tier_;
+  into.refused_by_cool_down = refused_by_cool_down_;
+  into.gave_up = gave_up_;
+  into.cool_downs_begun = begun_;
+  into.cool_downs_joined = joined_;
+  into.leases_lost = lost_;
+  if (waited_ != nullptr) into.waited = *waited_;
+}
+
+void note_end(const check& c) noexcept {
+  if (!c.traits.watches) impl_of(*c.limiter).tally->ended(c);
+}
+
+}  // namespace weir::detail
