@@ -236,7 +236,8 @@ class WEIR_EXPORT concurrency_limiter {
   /// **Handler signature.** `void(error_code, lease)`.
   ///
   /// **Errors.** `invalid_subject`, `invalid_duration`, `invalid_cost`, `cost_exceeds_limit`,
-  /// `cannot_combine`, `joint_not_supported`, operation_aborted, and the store errors of weir::error.
+  /// `cannot_combine`, `joint_not_supported`, operation_aborted, and the store errors of
+  /// weir::error.
   ///
   /// **Cancellation**, **thread safety** and **object lifetime** are as for enter() without claims;
   /// the claims may be destroyed when this function has returned.
