@@ -24,7 +24,7 @@ class WEIR_EXPORT duration_histogram {
   void add(std::chrono::microseconds took) noexcept;
   duration_histogram& operator+=(const duration_histogram& other) noexcept;
 
-  std::uint64_t count() const noexcept { return count_; }
+  std::uint64_t count() const noexcept;
   std::chrono::microseconds sum() const noexcept { return std::chrono::microseconds(sum_); }
 
   /// The time within which the part `q`, from 0 to 1, ended: 0.99 for p99. Up to an eighth above
@@ -38,7 +38,6 @@ class WEIR_EXPORT duration_histogram {
   static constexpr std::size_t steps = 248;
 
   std::array<std::uint64_t, steps> counts_{};
-  std::uint64_t count_ = 0;
   std::uint64_t sum_ = 0;
 };
 
@@ -125,7 +124,7 @@ struct limiter_stats {
   std::uint64_t refused_by_cool_down = 0;
 
   std::size_t waiting = 0;         ///< waiters of acquire() at present
-  duration_histogram waited = {};  ///< what allowed calls of acquire() waited for
+  duration_histogram waited = {};  ///< how long acquire() had callers wait, if at all
   std::uint64_t gave_up = 0;       ///< calls of acquire() that were cancelled
 
   std::uint64_t cool_downs_begun = 0;   ///< by this limiter's calls

@@ -38,20 +38,21 @@ std::uint64_t sum_of(const Counts& counts) noexcept {
 void duration_histogram::add(std::chrono::microseconds took) noexcept {
   const std::uint64_t us = in_microseconds(took);
   ++counts_[std::min(step_of(us), steps - 1)];
-  ++count_;
   sum_ += us;
 }
 
 duration_histogram& duration_histogram::operator+=(const duration_histogram& other) noexcept {
   for (std::size_t i = 0; i < steps; ++i) counts_[i] += other.counts_[i];
-  count_ += other.count_;
   sum_ += other.sum_;
   return *this;
 }
 
+std::uint64_t duration_histogram::count() const noexcept { return sum_of(counts_); }
+
 std::chrono::microseconds duration_histogram::quantile(double q) const noexcept {
-  if (count_ == 0) return {};
-  const double part = std::clamp(q, 0.0, 1.0) * static_cast<double>(count_);
+  const std::uint64_t all = count();
+  if (all == 0) return {};
+  const double part = std::clamp(q, 0.0, 1.0) * static_cast<double>(all);
   const auto wanted = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::ceil(part)));
   std::uint64_t seen = 0;
   std::size_t step = 0;

@@ -44,7 +44,8 @@ void call_tally::add(const check& c) noexcept {
     const auto value = is_own ? static_cast<std::size_t>(c.ec.value()) : 0;
     ++rare_.failed[value < numbers::most_errors ? value : 0];
   } else if (c.traits.signs) {
-    ++rare_.outcomes[outcome_of(c)];
+    const auto by_source = static_cast<std::size_t>(c.answer.source);
+    ++rare_.outcomes[by_source + (c.answer.allowed ? 0 : 4)];
   } else {
     ++rare_.other;
   }
@@ -57,8 +58,8 @@ call_tally::numbers call_tally::read() const noexcept {
     sum = rare_;
   }
   for (const line& one : stripes_) {
-    for (std::size_t i = 0; i < sum.outcomes.size(); ++i) {
-      sum.outcomes[i] += one.outcomes[i].load(relaxed);
+    for (std::size_t i = 0; i < one.allowed.size(); ++i) {
+      sum.outcomes[i] += one.allowed[i].load(std::memory_order_relaxed);
     }
   }
   return sum;

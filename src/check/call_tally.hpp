@@ -15,8 +15,8 @@ namespace weir::detail {
 
 /// Counts how calls ended. Thread-safe.
 ///
-/// An answer without anything else to note is counted in one of several cache lines, chosen by the
-/// thread: threads that use one limiter of a memory store would wait for each other otherwise.
+/// Allowed calls are counted in one of several cache lines, chosen by the thread: threads that use
+/// one limiter of a memory store would wait for each other otherwise.
 class call_tally : public boost::intrusive::list_base_hook<> {
  public:
   /// Plain numbers of the same; for sums and differences.
@@ -32,28 +32,25 @@ class call_tally : public boost::intrusive::list_base_hook<> {
     call_counts counts() const;
   };
 
-  /// Counts a call that has ended. Returns true if it was a common one: nothing else is to be
-  /// noted.
-  bool add_common(const check& c, unsigned stripe) noexcept {
-    const bool is_common = is_record(c) && !c.ec && c.further().empty() && c.answer.tier < 0 &&
-                           (c.answer.allowed || !c.answer.cooling_down);
-    if (is_common) stripes_[stripe].outcomes[outcome_of(c)].fetch_add(1, relaxed);
-    return is_common;
+  /// Counts an allowed call of this limiter alone, which took units.
+  void add_allowed(source from) noexcept {
+    line& mine = stripes_[stripe_of_thread()];
+    mine.allowed[static_cast<std::size_t>(from)].fetch_add(1, std::memory_order_relaxed);
   }
   /// Counts any other call.
   void add(const check& c) noexcept;
   numbers read() const noexcept;
 
-  static constexpr unsigned stripe_count = 8;
-
  private:
-  static constexpr auto relaxed = std::memory_order_relaxed;
+  static constexpr std::size_t stripe_count = 8;
   struct alignas(64) line {
-    std::array<std::atomic<std::uint64_t>, 8> outcomes{};
+    std::array<std::atomic<std::uint64_t>, 4> allowed{};
   };
 
-  static std::size_t outcome_of(const check& c) noexcept {
-    return static_cast<std::size_t>(c.answer.source) + (c.answer.allowed ? 0 : 4);
+  /// Threads have their stacks at least 2^23 bytes apart, as a rule. A thread_local number would
+  /// cost more than the addition.
+  static std::size_t stripe_of_thread() noexcept {
+    return (reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) >> 23) % stripe_count;
   }
 
   std::array<line, stripe_count> stripes_{};

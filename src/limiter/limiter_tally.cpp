@@ -1,6 +1,5 @@
 #include "limiter/limiter_tally.hpp"
 
-#include <atomic>
 #include <boost/asio/error.hpp>
 #include <mutex>
 #include <new>
@@ -9,19 +8,6 @@
 #include "limiter/limiter_impl.hpp"
 
 namespace weir::detail {
-namespace {
-
-/// The stripe of this thread in every call_tally.
-unsigned stripe_of_thread() noexcept {
-  constexpr unsigned none = call_tally::stripe_count;
-  static std::atomic<unsigned> threads{0};
-  static constinit thread_local unsigned mine = none;
-  if (mine == none) mine = threads.fetch_add(1, std::memory_order_relaxed) % none;
-  return mine;
-}
-
-}  // namespace
-
 limiter_tally::limiter_tally(tally_book& book, std::size_t tiers, std::size_t most_refused)
     : book_(book),
       refused_(most_refused == 0 ? nullptr : std::make_unique<refused_table>(most_refused)),
@@ -32,10 +18,9 @@ limiter_tally::limiter_tally(tally_book& book, std::size_t tiers, std::size_t mo
 limiter_tally::~limiter_tally() { book_.leave(calls_); }
 
 void limiter_tally::ended(const check& c) noexcept {
-  if (!calls_.add_common(c, stripe_of_thread())) ended_otherwise(c);
-  if (!c.answer.allowed && refused_ != nullptr && !c.ec && c.traits.signs) {
-    refused_->add(c.subject.view());
-  }
+  const bool is_common = c.answer.allowed && c.traits.signs && !c.ec && c.further().empty() &&
+                         (!c.traits.waits || c.answer.delay.count() == 0);
+  is_common ? calls_.add_allowed(c.answer.source) : ended_otherwise(c);
 }
 
 /// Not inline: the common case would save registers for it.
@@ -45,8 +30,11 @@ void limiter_tally::ended(const check& c) noexcept {
     impl_of(*t.limiter).tally->calls_.add(c);
     book_.counted_again(c);
   }
-  const std::lock_guard lock(mutex_);
   const decision& d = c.answer;
+  if (refused_ != nullptr && !d.allowed && !c.ec && c.traits.signs) {
+    refused_->add(c.subject.view());
+  }
+  const std::lock_guard lock(mutex_);
   if (c.ec) {
     gave_up_ += c.traits.waits && c.ec == boost::asio::error::operation_aborted ? 1 : 0;
   } else if (c.traits.signs && d.cooling_down) {
