@@ -90,8 +90,8 @@ class keyed_limiter_maker {
         ceiling_(policies::ceiling_of(kernels_)),
         max_keys_(options.max_keys),
         clock_(std::move(clock)) {
-    const text::number_range numbers[] = {{"max_keys", max_keys_, 1, 1'000'000'000}};
-    if (const std::string fault = text::first_out_of_range(numbers); !fault.empty()) {
+    const std::string fault = text::fault_of_number("max_keys", max_keys_, 1, 1'000'000'000);
+    if (!fault.empty()) {
       throw boost::system::system_error(make_error_code(error::invalid_options),
                                         "local_keyed_options: " + fault);
     }
