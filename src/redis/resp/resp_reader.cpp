@@ -63,6 +63,17 @@ std::size_t reply_view::after(std::size_t index) const noexcept {
   return index;
 }
 
+std::string_view reply_view::text_at(std::size_t index, std::string_view key) const noexcept {
+  const std::size_t end = after(index);
+  for (std::size_t at = index + 1; at < end;) {
+    const std::size_t value = after(at);
+    if (value >= end) break;
+    if (values_[at].text == key) return values_[value].text;
+    at = after(value);
+  }
+  return {};
+}
+
 const reply_view* reply_reader::next(error_code& ec) {
   if (failure_ == nullptr) {
     outcome result;

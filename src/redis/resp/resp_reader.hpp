@@ -73,6 +73,10 @@ class reply_view {
   /// The index of the first value behind the value at `index` and its children.
   std::size_t after(std::size_t index) const noexcept;
 
+  /// The text of the value behind that key, in the value at `index`: a map, or an array with keys
+  /// and values in turn (RESP2). Empty if it is missing.
+  std::string_view text_at(std::size_t index, std::string_view key) const noexcept;
+
  private:
   friend class reply_reader;
   std::span<const reply_value> values_;
