@@ -30,7 +30,6 @@ class cluster_session final : public detail::store_backend,
   void open();
 
   void start(detail::check& c) override;
-  void start_all(std::span<detail::check* const> checks) override;
   void cancel(detail::check& c, detail::cancel_scope scope) override;
   void close() override;
   bool has_hash_tags() const noexcept override { return true; }
@@ -53,7 +52,6 @@ class cluster_session final : public detail::store_backend,
   /// and stops the nodes if nothing is pending after a close.
   void follow(std::unique_lock<optional_mutex>& lock);
   void stop_when_idle();
-  void wake_strand();
   void on_strand();
 
   const redis_options options_;
