@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/hash.hpp"
+#include "base/light_mutex.hpp"
 
 namespace weir::detail {
 
@@ -31,7 +32,7 @@ class met_cool_downs {
   static constexpr std::size_t most = 10'000;
 
   const key_hash hash_;
-  std::mutex mutex_;
+  light_mutex mutex_;
   boost::unordered_flat_set<std::uint64_t> subjects_;
 };
 
