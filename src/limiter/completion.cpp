@@ -103,7 +103,9 @@ void note_cool_down(check& c, waiting::waiting_room& joint_room) {
   const std::chrono::microseconds left = cool_down_left(c);
   if (left.count() > 0 && c.further().empty()) {
     const std::string_view subject = c.subject.view();
-    impl_of(*c.limiter).room->cool_down(c.limiter, subject, left);
+    const limiter_impl& own = impl_of(*c.limiter);
+    own.room->cool_down(c.limiter, subject, left);
+    if (own.met != nullptr) own.met->note(subject);
     joint_room.cool_down(c.limiter, subject, left);
   }
   if (!c.answer.cooling_down) return;
