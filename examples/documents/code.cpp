@@ -34,6 +34,7 @@ using namespace asio::experimental::awaitable_operators;
 // What the documents leave to the reader.
 struct response {
   int status;
+  std::string body;
 };
 struct token_usage {
   std::int64_t total_tokens;
@@ -281,6 +282,22 @@ asio::awaitable<void> hold_back(weir::store store, std::span<const weir::header_
   if (!d.allowed) co_return come_back_after(d.retry_after);  // d.cooling_down: the vendor said so
   response r = co_await send_request();
   co_await partner.on_response("account-42", r.status, headers);  // or a Boost.Beast response
+}
+
+asio::awaitable<void> refused_with_403(weir::limiter partner,
+                                       std::span<const weir::header_field> headers) {
+  response r = co_await send_request();
+  // 403 {"error": {"errors": [{"reason": "rateLimitExceeded"}]}}
+  const bool refused = r.status == 403 && r.body.find("rateLimitExceeded") != r.body.npos;
+  co_await partner.on_response("account-42", r.status, headers, {.refused = refused});
+}
+
+asio::awaitable<void> refused_with_200(weir::limiter partner,
+                                       std::span<const weir::header_field> headers) {
+  response r = co_await send_request();
+  // 200 {"ok": false, "error": "too_many_requests"}
+  const bool refused = r.status == 200 && r.body.find("too_many_requests") != r.body.npos;
+  co_await partner.on_response("account-42", r.status, headers, {.refused = refused});
 }
 
 }  // namespace vendor_feedback

@@ -38,9 +38,9 @@ WEIR_EXPORT std::string_view to_string(feedback_source source) noexcept;
 
 /// How read_feedback() reads a plain number in a header whose name ends with Reset.
 enum class reset_unit : std::uint8_t {
-  /// By its size: up to ten years in seconds, it is seconds from now. A time in seconds or
-  /// milliseconds since 1970 that lies within ten years of now is that time. Any other number is
-  /// ignored.
+  /// By its size: up to ten years in seconds, it is seconds from now. A time in seconds, milli-,
+  /// micro- or nanoseconds since 1970 that lies within ten years of now is that time. Any other
+  /// number is ignored.
   automatic,
   seconds,             ///< seconds from now
   milliseconds,        ///< milliseconds from now; `automatic` reads them as seconds

@@ -278,15 +278,19 @@ class WEIR_EXPORT limiter {
   ///
   /// The cool-down lasts until the time in Retry-After, or until the reset of a window with nothing
   /// left (docs/vendor_feedback.md). If the vendor refused the call and gave no time, or a time of
-  /// zero, it lasts limiter_options::default_cool_down.
+  /// zero, it lasts limiter_options::default_cool_down, or longer if the vendor goes on refusing:
+  /// see default_cool_down_doubles.
   ///
   /// If the response asks for no cool-down, nothing is sent: the decision is `allowed`, and its
-  /// numbers are 0 and mean nothing.
+  /// numbers mean nothing.
   ///
-  /// Exception: with limiter_options::sync_remaining_with, if the response says how much is left in
-  /// the vendor's window, the store lowers `remaining` to that number and never raises it:
-  /// docs/vendor_feedback.md says of which tiers. The decision is then allowed and describes the
-  /// subject. Nothing is sent if response_options::known_remaining is not above that number.
+  /// Two exceptions. The first response with a status below 400 after a cool-down that this process
+  /// has met tells the store that the vendor serves calls again; the decision is that of a
+  /// cool_down() of zero. And with limiter_options::sync_remaining_with, if the response says how
+  /// much is left in the vendor's window, the store lowers `remaining` to that number and never
+  /// raises it: docs/vendor_feedback.md says of which tiers. The decision is then allowed and
+  /// describes the subject. Nothing is sent if response_options::known_remaining is not above that
+  /// number.
   ///
   /// `subject`: as for record(). `status`, `headers`: of the HTTP response; this function reads
   /// them before it returns, by the clock of this process. `options`: see response_options.

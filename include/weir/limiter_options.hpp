@@ -83,6 +83,11 @@ struct limiter_options {
   /// time of zero. Above zero; max_cool_down bounds it, too. Checked only if `cool_downs` is set.
   duration default_cool_down = std::chrono::seconds{1};
 
+  /// If the vendor refuses again without a time, no later after the end of such a cool-down than it
+  /// lasted, the next one is twice as long, up to max_cool_down. A call that the vendor serves ends
+  /// the doubling: for that, on_response() needs all responses, not only the refusals.
+  bool default_cool_down_doubles = true;
+
   /// How on_response() reads the vendor's headers.
   feedback_options response_parsing = {};
 
@@ -190,6 +195,9 @@ struct response_options {
   /// request, if this limiter alone made it and has one tier: of several, `remaining` may be
   /// another's. If the vendor's number is not below it, nothing is sent.
   std::int64_t known_remaining = unlimited;
+  /// The caller knows that the vendor refused the call because of a limit, although the status does
+  /// not say so. The response is then read as one with status 429.
+  bool refused = false;
 };
 
 // See decision.hpp.

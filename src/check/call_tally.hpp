@@ -32,10 +32,9 @@ class call_tally : public boost::intrusive::list_base_hook<> {
     call_counts counts() const;
   };
 
-  /// Counts an allowed call of this limiter alone, which took units.
-  void add_allowed(source from) noexcept {
-    line& mine = stripes_[stripe_of_thread()];
-    mine.allowed[static_cast<std::size_t>(from)].fetch_add(1, std::memory_order_relaxed);
+  /// Counts calls of this limiter alone, which the store has allowed, and which took units.
+  void add_allowed(std::uint64_t calls) noexcept {
+    stripes_[stripe_of_thread()].allowed.fetch_add(calls, std::memory_order_relaxed);
   }
   /// Counts any other call.
   void add(const check& c) noexcept;
@@ -44,7 +43,7 @@ class call_tally : public boost::intrusive::list_base_hook<> {
  private:
   static constexpr std::size_t stripe_count = 8;
   struct alignas(64) line {
-    std::array<std::atomic<std::uint64_t>, 4> allowed{};
+    std::atomic<std::uint64_t> allowed{0};
   };
 
   /// Threads have their stacks at least 2^23 bytes apart, as a rule. A thread_local number would

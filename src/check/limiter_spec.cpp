@@ -179,7 +179,9 @@ std::string_view limiter_spec::tier_name(std::size_t tier) const noexcept {
 policies::kernel kernel_for(const check& c, const policies::kernel& own) {
   using policies::lease_set;
   // `own` only reads the cool-down.
-  if (cools_down(c)) return policies::cool_down(c.units);
+  if (cools_down(c)) {
+    return policies::cool_down(c.units, as<cool_down_request>(c).longest_guess);
+  }
   const auto* const gate = std::get_if<lease_set>(&own);
   if (gate == nullptr || c.kind != check_kind::lease) return own;
   const lease_act act = as<lease_request>(c).act;

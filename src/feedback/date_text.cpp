@@ -29,8 +29,11 @@ struct calendar_time {
   friend auto operator<=>(const calendar_time&, const calendar_time&) = default;
 };
 
+/// In upper or lower case.
 bool take(std::string_view& text, std::string_view part) noexcept {
-  if (!text.starts_with(part)) return false;
+  if (!std::ranges::equal(text.substr(0, part.size()), part, {}, text::lower, text::lower)) {
+    return false;
+  }
   text.remove_prefix(part.size());
   return true;
 }
@@ -44,16 +47,20 @@ bool take_digits(std::string_view& text, std::size_t count, int& value) noexcept
   return true;
 }
 
-bool take_day_name(std::string_view& text, bool whole) noexcept {
+bool take_day(std::string_view& text, calendar_time& at) noexcept {
+  return take_digits(text, 2, at.day) || take_digits(text, 1, at.day);
+}
+
+bool take_day_name(std::string_view& text) noexcept {
   return std::ranges::any_of(day_names, [&](std::string_view name) {
-    return take(text, whole ? name : name.substr(0, 3));
+    return take(text, name) || take(text, name.substr(0, 3));
   });
 }
 
-bool take_month(std::string_view& text, int& month) noexcept {
-  month = 0;
+bool take_month(std::string_view& text, calendar_time& at) noexcept {
+  at.month = 0;
   return std::ranges::any_of(month_names, [&](std::string_view name) {
-    ++month;
+    ++at.month;
     return take(text, name);
   });
 }
@@ -63,24 +70,47 @@ bool take_clock(std::string_view& text, calendar_time& at) noexcept {
          take(text, ":") && take_digits(text, 2, at.second);
 }
 
-bool imf_fixdate(std::string_view text, calendar_time& at) noexcept {
-  return take_day_name(text, false) && take(text, ", ") && take_digits(text, 2, at.day) &&
-         take(text, " ") && take_month(text, at.month) && take(text, " ") &&
-         take_digits(text, 4, at.year) && take(text, " ") && take_clock(text, at) && text == " GMT";
+/// Steps over "Z", "GMT", "UTC", an offset ("+02:00", "-0730", "+02"), or a name with an offset.
+bool take_zone(std::string_view& text, chrono::minutes& offset) noexcept {
+  offset = {};
+  if (take(text, "Z")) return true;
+  const bool has_name = take(text, "GMT") || take(text, "UTC");
+  const bool ahead = take(text, "+");
+  if (!ahead && !take(text, "-")) return has_name;
+  int hours = 0;
+  int minutes = 0;
+  if (!take_digits(text, 2, hours)) return false;
+  const bool has_colon = take(text, ":");
+  if (!take_digits(text, 2, minutes) && has_colon) return false;
+  offset = chrono::minutes{hours * 60 + minutes};
+  if (!ahead) offset = -offset;
+  return hours <= 23 && minutes <= 59;
 }
 
-bool rfc850_date(std::string_view text, calendar_time& at) noexcept {
-  return take_day_name(text, true) && take(text, ", ") && take_digits(text, 2, at.day) &&
-         take(text, "-") && take_month(text, at.month) && take(text, "-") &&
-         take_digits(text, 2, at.year) && take(text, " ") && take_clock(text, at) && text == " GMT";
+/// Reads what stands behind the name of the day: "06 Nov 1994 08:49:37 GMT", "06-Nov-94 ...".
+bool day_first(std::string_view text, calendar_time& at, chrono::minutes& offset,
+               bool& has_century) noexcept {
+  if (!take_day(text, at)) return false;
+  const std::string_view separator = text.starts_with('-') ? "-" : " ";
+  if (!take(text, separator) || !take_month(text, at) || !take(text, separator)) return false;
+  has_century = take_digits(text, 4, at.year);
+  return (has_century || take_digits(text, 2, at.year)) && take(text, " ") &&
+         take_clock(text, at) && take(text, " ") && take_zone(text, offset) && text.empty();
 }
 
-bool asctime_date(std::string_view text, calendar_time& at) noexcept {
-  return take_day_name(text, false) && take(text, " ") && take_month(text, at.month) &&
-         take(text, " ") &&
-         (take(text, " ") ? take_digits(text, 1, at.day) : take_digits(text, 2, at.day)) &&
-         take(text, " ") && take_clock(text, at) && take(text, " ") &&
-         take_digits(text, 4, at.year) && text.empty();
+/// The same for "Nov  6 08:49:37 1994", and for "Nov 06 1994 08:49:37 GMT+0000 (Some Zone)".
+bool month_first(std::string_view text, calendar_time& at, chrono::minutes& offset) noexcept {
+  if (!take_month(text, at) || !take(text, " ")) return false;
+  take(text, " ");
+  if (!take_day(text, at) || !take(text, " ")) return false;
+  if (std::string_view rest = text; take_clock(rest, at)) {
+    return take(rest, " ") && take_digits(rest, 4, at.year) && rest.empty();
+  }
+  if (!take_digits(text, 4, at.year) || !take(text, " ") || !take_clock(text, at) ||
+      !take(text, " ") || !take_zone(text, offset)) {
+    return false;
+  }
+  return text.empty() || (text.starts_with(" (") && text.ends_with(')'));
 }
 
 calendar_time in_parts(time_point at) noexcept {
@@ -113,35 +143,27 @@ std::optional<time_point> on_the_clock(const calendar_time& at) noexcept {
          chrono::seconds{at.second};
 }
 
-/// Reads an offset from UTC: "Z", "+02:00", "-07:30".
-std::optional<chrono::minutes> read_offset(std::string_view text) noexcept {
-  if (text == "Z" || text == "z") return chrono::minutes{0};
-  const bool ahead = take(text, "+");
-  if (!ahead && !take(text, "-")) return std::nullopt;
-  int hours = 0;
-  int minutes = 0;
-  if (!take_digits(text, 2, hours) || !take(text, ":") || !take_digits(text, 2, minutes) ||
-      !text.empty() || hours > 23 || minutes > 59) {
-    return std::nullopt;
-  }
-  const chrono::minutes offset{hours * 60 + minutes};
-  return ahead ? offset : -offset;
-}
-
 }  // namespace
 
 std::optional<time_point> read_http_date(std::string_view text, time_point now) noexcept {
   calendar_time at;
-  if (imf_fixdate(text, at) || asctime_date(text, at)) return on_the_clock(at);
-  if (!rfc850_date(text, at)) return std::nullopt;
-  at.year = last_year_with(at.year, at, now);
-  return on_the_clock(at);
+  chrono::minutes offset{0};
+  if (!take_day_name(text)) return std::nullopt;
+  take(text, ",");
+  if (!take(text, " ")) return std::nullopt;
+  bool has_century = true;
+  if (!day_first(text, at, offset, has_century) && !month_first(text, at, offset)) {
+    return std::nullopt;
+  }
+  if (!has_century) at.year = last_year_with(at.year, at, now);
+  const auto clock = on_the_clock(at);
+  return clock ? std::optional{*clock - offset} : clock;
 }
 
 std::optional<time_point> read_timestamp(std::string_view text) noexcept {
   calendar_time at;
   if (!take_digits(text, 4, at.year) || !take(text, "-") || !take_digits(text, 2, at.month) ||
-      !take(text, "-") || !take_digits(text, 2, at.day) || !(take(text, "T") || take(text, "t")) ||
+      !take(text, "-") || !take_digits(text, 2, at.day) || !(take(text, "T") || take(text, " ")) ||
       !take_digits(text, 2, at.hour) || !take(text, ":") || !take_digits(text, 2, at.minute)) {
     return std::nullopt;
   }
@@ -157,10 +179,11 @@ std::optional<time_point> read_timestamp(std::string_view text) noexcept {
       fraction = times(*number, chrono::seconds{1});
     }
   }
-  const auto offset = read_offset(text);
+  take(text, " ");
+  chrono::minutes offset{0};
+  if (!take_zone(text, offset) || !text.empty()) return std::nullopt;
   const auto clock = on_the_clock(at);
-  if (!offset || !clock) return std::nullopt;
-  return *clock + fraction - *offset;
+  return clock ? std::optional{*clock + fraction - offset} : clock;
 }
 
 }  // namespace weir::feedback

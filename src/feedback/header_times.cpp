@@ -29,8 +29,11 @@ std::optional<microseconds> longest_of(const header_lines& lines, Read read) noe
   return longest;
 }
 
-/// Reads a number of seconds or milliseconds since 1970; empty if no clock shows such a time.
+constexpr microseconds nanosecond{0};  // as a unit
+
+/// Reads a number of units since 1970; empty if no clock shows such a time.
 std::optional<time_point> since_1970(const decimal& count, microseconds unit) noexcept {
+  if (unit == nanosecond) return time_point{nanoseconds_up(count)};
   if (count.whole > latest.time_since_epoch() / unit) return std::nullopt;
   decimal fraction = count;
   fraction.whole = 0;
@@ -90,8 +93,10 @@ std::optional<microseconds> header_times::number(std::string_view value,
       break;
   }
   if (count->whole < longest_feedback / seconds{1}) return times(*count, seconds{1});
-  if (near_now(seconds{1})) return from_1970(seconds{1});
-  if (near_now(milliseconds{1})) return from_1970(milliseconds{1});
+  for (const microseconds unit :
+       {microseconds{seconds{1}}, microseconds{milliseconds{1}}, microseconds{1}, nanosecond}) {
+    if (near_now(unit)) return from_1970(unit);
+  }
   return std::nullopt;
 }
 

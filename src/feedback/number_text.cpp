@@ -10,7 +10,6 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr std::int64_t most = 1'000'000'000'000'000'000;
 constexpr std::int64_t nanos_per_unit = 1'000'000'000;
 
 struct go_unit {
@@ -30,11 +29,6 @@ constexpr go_unit go_units[] = {
     {"h", std::chrono::hours{1}},
 };
 
-microseconds nanoseconds_up(const decimal& count) noexcept {
-  const bool part = count.whole % 1'000 != 0 || count.nanos != 0 || count.more;
-  return std::min(longest_feedback, microseconds{count.whole / 1'000 + (part ? 1 : 0)});
-}
-
 }  // namespace
 
 std::optional<decimal> take_decimal(std::string_view& text) noexcept {
@@ -44,7 +38,7 @@ std::optional<decimal> take_decimal(std::string_view& text) noexcept {
   decimal out;
   for (; !rest.empty() && text::is_digit(rest.front()); rest.remove_prefix(1)) {
     const int digit = rest.front() - '0';
-    out.whole = out.whole > (most - digit) / 10 ? most : out.whole * 10 + digit;
+    out.whole = out.whole > (decimal::most - digit) / 10 ? decimal::most : out.whole * 10 + digit;
   }
   if (!rest.empty() && rest.front() == '.') {
     rest.remove_prefix(1);
@@ -72,6 +66,11 @@ microseconds times(const decimal& count, microseconds unit) noexcept {
   const bool part = fraction % nanos_per_unit != 0 || count.more;
   const microseconds sum{count.whole * unit.count() + fraction / nanos_per_unit + (part ? 1 : 0)};
   return std::min(longest_feedback, sum);
+}
+
+microseconds nanoseconds_up(const decimal& count) noexcept {
+  const bool part = count.whole % 1'000 != 0 || count.nanos != 0 || count.more;
+  return microseconds{count.whole / 1'000 + (part ? 1 : 0)};
 }
 
 std::optional<microseconds> read_go_duration(std::string_view text) noexcept {

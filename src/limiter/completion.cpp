@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <utility>
 
 #include "base/jitter.hpp"
 #include "base/random.hpp"
@@ -100,8 +101,9 @@ std::chrono::microseconds cool_down_left(const check& c) {
 /// Counts a cool-down that was unknown here, and tells the limiter's event handler.
 void tell_of_cool_down(const check& c, std::chrono::microseconds left) {
   const limiter_impl& own = impl_of(*c.limiter);
-  const auto origin = cools_down(c) ? as<cool_down_request>(c).origin : cool_down_origin::elsewhere;
-  own.tally->cool_down_begun(cools_down(c));
+  const bool is_own = cools_down(c) && c.units > 0;  // with 0, the call only asked
+  const auto origin = is_own ? as<cool_down_request>(c).origin : cool_down_origin::elsewhere;
+  own.tally->cool_down_begun(is_own);
   own.report(
       {.what = event_kind::cool_down_begun, .origin = origin, .until = c.answer.decided_at + left},
       c.subject.view());
@@ -115,6 +117,7 @@ void note_cool_down(check& c, waiting::waiting_room& joint_room) {
     const std::string_view subject = c.subject.view();
     const limiter_impl& own = impl_of(*c.limiter);
     if (own.room->cool_down(c.limiter, subject, left)) tell_of_cool_down(c, left);
+    if (own.met != nullptr) own.met->note(subject);
     joint_room.cool_down(c.limiter, subject, left);
     if (c.answer.clamped) {
       own.report({.what = event_kind::cool_down_clamped,
@@ -166,11 +169,36 @@ bool is_plain(const check& c) {
          !c.limiter->answers_locally;
 }
 
-/// Writes its receipt; inline, because nearly every check gets here.
-inline void sign_plain(check& c, random_numbers& numbers) {
-  if (!took_units(c) || !c.limiter->can_settle) return;
-  write_receipt(c, numbers.next(), c.limiter->origin_of(subject_hash(c)), c.units);
+/// Writes its receipt; inline, because nearly every check gets here. True if the call is to be
+/// counted as one that the store has allowed.
+inline bool sign_plain(check& c, random_numbers& numbers) {
+  if (!took_units(c)) return false;
+  c.flight.is_counted = true;
+  if (c.limiter->can_settle) {
+    write_receipt(c, numbers.next(), c.limiter->origin_of(subject_hash(c)), c.units);
+  }
+  return true;
 }
+
+/// Counts allowed calls that follow each other at one limiter together.
+class allowed_calls {
+ public:
+  void add(const limiter_spec& limiter) noexcept {
+    if (&limiter != limiter_) {
+      count();
+      limiter_ = &limiter;
+    }
+    ++calls_;
+  }
+  /// Called before the checks are handed over: they may hold the last handle of a limiter.
+  void count() noexcept {
+    if (calls_ != 0) impl_of(*limiter_).tally->add_allowed(std::exchange(calls_, 0));
+  }
+
+ private:
+  const limiter_spec* limiter_ = nullptr;
+  std::uint64_t calls_ = 0;
+};
 
 /// True for a check of acquire() that has no result yet: its waiting room has it.
 bool is_taken_in(check& c, waiting::waiting_room& joint_room) {
@@ -187,7 +215,7 @@ completion::completion(const boost::asio::any_io_executor& executor)
 void completion::complete(check& c) {
   if (is_plain(c)) {
     random_numbers numbers;
-    sign_plain(c, numbers);
+    if (sign_plain(c, numbers)) impl_of(*c.limiter).tally->add_allowed(1);
   } else {
     conclude(c, joint_room_);
     if (is_taken_in(c, joint_room_)) return;
@@ -198,10 +226,11 @@ void completion::complete(check& c) {
 
 void completion::complete(check_list&& done) {
   random_numbers numbers;
+  allowed_calls calls;
   for (auto it = done.begin(); it != done.end();) {
     check& c = *it++;
     if (is_plain(c)) {
-      sign_plain(c, numbers);
+      if (sign_plain(c, numbers)) calls.add(*c.limiter);
       continue;
     }
     conclude(c, joint_room_);
@@ -213,6 +242,7 @@ void completion::complete(check_list&& done) {
       c.finish(delivery::post);
     }
   }
+  calls.count();
   delivery_batch::post(executor_, std::move(done));
 }
 

@@ -34,19 +34,28 @@ limiter::feedback_arguments limiter::arguments_after(std::string_view subject, i
                                                      const response_options& options) const {
   const detail::limiter_impl& own = detail::impl_of(*core_);
   const time_point now = policies::to_time_point(detail::read_clock({}));
+  if (options.refused) status = 429;
   const vendor_feedback said = read_feedback(status, headers, now, own.response_parsing);
   const auto asked = said.blocked_for.value_or(std::chrono::microseconds{0});
-  const auto duration = said.refused && asked.count() == 0 ? own.default_cool_down : asked;
+  const bool guesses = said.refused && asked.count() == 0;
+  const auto duration = guesses ? own.default_cool_down : asked;
   const vendor_quota& quota = own.sync_remaining_with == vendor_count::tokens ? said.tokens
                                                                               : said.requests;
   const bool is_over = quota.reset_after == std::chrono::microseconds{0};  // the vendor's window
   const bool follows = own.sync_remaining_with != vendor_count::none && quota.remaining &&
                        !is_over && *quota.remaining < options.known_remaining;
   detail::short_text name = detail::copy_of_subject(subject);
-  if (duration.count() > 0) {
+  const auto cool_down = [&](bool may_double) {
     return detail::arguments_of<detail::cool_down_request>{
-        std::move(name), options.timeout, duration.count(), {cool_down_origin::response}};
-  }
+        std::move(name),
+        options.timeout,
+        duration.count(),
+        {.origin = cool_down_origin::response,
+         .longest_guess = may_double && own.met != nullptr ? own.max_cool_down : 0}};
+  };
+  if (duration.count() > 0) return cool_down(guesses);
+  const bool is_served = status < 400;
+  if (is_served && own.met != nullptr && own.met->take(subject)) return cool_down(true);
   // max_units lowers nothing, so nothing is sent.
   const std::int64_t left = follows ? std::min(*quota.remaining, max_units) : max_units;
   return detail::arguments_of<detail::settle_request>{

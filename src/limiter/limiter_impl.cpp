@@ -118,6 +118,9 @@ limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_v
       response_parsing(options.response_parsing),
       sync_remaining_with(options.sync_remaining_with),
       fallback(make_fallback(rules, options)),
+      met(options.cool_downs && options.default_cool_down_doubles
+              ? std::make_unique<met_cool_downs>()
+              : nullptr),
       denials(make_deny_cache(options, counts_refused)),
       local(make_local_units(rules, options)),
       room(std::make_unique<waiting::waiting_room>()),

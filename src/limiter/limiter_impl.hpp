@@ -10,6 +10,7 @@
 #include "limiter/limiter_tally.hpp"
 #include "limiter/local_fallback.hpp"
 #include "limiter/local_units.hpp"
+#include "limiter/met_cool_downs.hpp"
 #include "waiting/waiting_room.hpp"
 
 namespace weir {
@@ -41,6 +42,7 @@ struct limiter_impl final : limiter_spec {
   feedback_options response_parsing{};
   vendor_count sync_remaining_with = vendor_count::none;
   std::unique_ptr<local_fallback> fallback;     // on_failure::fallback
+  std::unique_ptr<met_cool_downs> met;          // limiter_options::default_cool_down_doubles
   std::unique_ptr<deny_cache> denials;          // limiter_options::deny_cache_subjects
   std::unique_ptr<local_units> local;           // limiter_options::local_units
   std::unique_ptr<lease_keeper> leases;         // set for a gate only

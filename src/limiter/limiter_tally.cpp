@@ -8,6 +8,7 @@
 #include "limiter/limiter_impl.hpp"
 
 namespace weir::detail {
+
 limiter_tally::limiter_tally(tally_book& book, std::size_t tiers, std::size_t most_refused)
     : book_(book),
       refused_(most_refused == 0 ? nullptr : std::make_unique<refused_table>(most_refused)),
@@ -18,19 +19,14 @@ limiter_tally::limiter_tally(tally_book& book, std::size_t tiers, std::size_t mo
 limiter_tally::~limiter_tally() { book_.leave(calls_); }
 
 void limiter_tally::ended(const check& c) noexcept {
-  const bool is_common = c.answer.allowed && c.traits.signs && !c.ec && c.further().empty() &&
-                         (!c.traits.waits || c.answer.delay.count() == 0);
-  is_common ? calls_.add_allowed(c.answer.source) : ended_otherwise(c);
-}
-
-/// Not inline: the common case would save registers for it.
-[[gnu::noinline]] void limiter_tally::ended_otherwise(const check& c) noexcept {
   calls_.add(c);
   for (const term& t : c.further()) {
     impl_of(*t.limiter).tally->calls_.add(c);
     book_.counted_again(c);
   }
   const decision& d = c.answer;
+  const bool has_waited = c.traits.waits && d.delay.count() > 0;
+  if (d.allowed && !c.ec && !has_waited) return;
   if (refused_ != nullptr && !d.allowed && !c.ec && c.traits.signs) {
     refused_->add(c.subject.view());
   }
@@ -42,7 +38,7 @@ void limiter_tally::ended(const check& c) noexcept {
   } else if (c.traits.signs && !d.allowed && c.further().empty()) {
     const auto tier = static_cast<std::size_t>(d.tier);
     if (d.tier >= 0 && tier < refused_by_tier_.size()) ++refused_by_tier_[tier];
-  } else if (c.traits.waits && d.allowed) {
+  } else if (d.allowed) {
     try {
       if (waited_ == nullptr) waited_ = std::make_unique<duration_histogram>();
       waited_->add(d.delay);

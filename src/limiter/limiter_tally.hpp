@@ -19,7 +19,9 @@ class limiter_tally {
   limiter_tally(tally_book& book, std::size_t tiers, std::size_t most_refused);
   ~limiter_tally();
 
-  /// Counts a call, which is about to be delivered.
+  /// Counts calls of a plain record that the store has allowed.
+  void add_allowed(std::uint64_t calls) noexcept { calls_.add_allowed(calls); }
+  /// Counts any other call, which is about to be delivered.
   void ended(const check& c) noexcept;
   /// Counts a cool-down that was unknown before. `is_own`: this limiter's call began it.
   void cool_down_begun(bool is_own) noexcept;
@@ -28,8 +30,6 @@ class limiter_tally {
   void read(limiter_stats& into) const;
 
  private:
-  void ended_otherwise(const check& c) noexcept;
-
   tally_book& book_;
   call_tally calls_;
   std::unique_ptr<refused_table> refused_;  // null: not asked for

@@ -76,9 +76,6 @@ class admission {
   /// get it at their deadlines if no attempt has failed before.
   void attempting(error step) noexcept { step_ = step; }
 
-  /// A lower bound of all deadlines.
-  time next_deadline() const noexcept { return wheel_.next(); }
-
   check_list take_done() {
     check_list taken;
     taken.swap(done_);

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "local/keyed_rules.hpp"
 #include "local/keyed_table.hpp"
@@ -82,49 +83,34 @@ class keyed_limiter_of final : public keyed_limiter {
   const clock_reader clock_;
 };
 
-/// Makes the limiter for the smallest form that holds the policy's states.
-class keyed_limiter_maker {
- public:
-  keyed_limiter_maker(const tiers& policy, const local_keyed_options& options, clock_reader&& clock)
-      : kernels_(policies::compile(policy)),
-        ceiling_(policies::ceiling_of(kernels_)),
-        max_keys_(options.max_keys),
-        clock_(std::move(clock)) {
-    const text::number_range numbers[] = {{"max_keys", max_keys_, 1, 1'000'000'000}};
-    if (const std::string fault = text::first_out_of_range(numbers); !fault.empty()) {
-      throw boost::system::system_error(make_error_code(error::invalid_options),
-                                        "local_keyed_options: " + fault);
-    }
+/// The limiter for the smallest form that holds the policy's states.
+std::unique_ptr<keyed_limiter> make_keyed_limiter(const tiers& policy,
+                                                  const local_keyed_options& options,
+                                                  clock_reader&& clock) {
+  std::vector<policies::kernel> kernels = policies::compile(policy);
+  const std::string fault = text::fault_of_number("max_keys", options.max_keys, 1, 1'000'000'000);
+  if (!fault.empty()) {
+    throw boost::system::system_error(make_error_code(error::invalid_options),
+                                      "local_keyed_options: " + fault);
   }
-
-  std::unique_ptr<keyed_limiter> make() {
-    if (kernels_.size() > 1) return made_of(tier_rules(std::move(kernels_)));
-    return std::visit(*this, kernels_.front());
-  }
-
-  template <class Kernel>
-  std::unique_ptr<keyed_limiter> operator()(const Kernel& k) {
-    if constexpr (std::is_same_v<Kernel, policies::meter>) {
-      if (const auto form = bucket_word::of(k)) return made_of(word_rules(*form));
-    } else if constexpr (std::is_same_v<Kernel, policies::fixed_window>) {
-      if (const auto form = window_word::of(k)) return made_of(word_rules(*form));
-    }
-    if constexpr (policies::is_policy(Kernel::kind)) return made_of(kernel_rules(k));
-    return nullptr;  // no policy is compiled to the others
-  }
-
- private:
-  template <class Rules>
-  std::unique_ptr<keyed_limiter> made_of(Rules&& rules) {
-    return std::make_unique<keyed_limiter_of<Rules>>(std::move(rules), ceiling_, max_keys_,
-                                                     std::move(clock_));
-  }
-
-  std::vector<policies::kernel> kernels_;
-  policies::units ceiling_;
-  std::size_t max_keys_;
-  clock_reader clock_;
-};
+  const policies::units ceiling = policies::ceiling_of(kernels);
+  const auto made_of = [&]<class Rules>(Rules&& rules) -> std::unique_ptr<keyed_limiter> {
+    return std::make_unique<keyed_limiter_of<Rules>>(std::move(rules), ceiling, options.max_keys,
+                                                     std::move(clock));
+  };
+  if (kernels.size() > 1) return made_of(tier_rules(std::move(kernels)));
+  return std::visit(
+      [&]<class Kernel>(const Kernel& k) -> std::unique_ptr<keyed_limiter> {
+        if constexpr (std::is_same_v<Kernel, policies::meter>) {
+          if (const auto form = bucket_word::of(k)) return made_of(word_rules(*form));
+        } else if constexpr (std::is_same_v<Kernel, policies::fixed_window>) {
+          if (const auto form = window_word::of(k)) return made_of(word_rules(*form));
+        }
+        if constexpr (policies::is_policy(Kernel::kind)) return made_of(kernel_rules(k));
+        return nullptr;  // no policy is compiled to the others
+      },
+      kernels.front());
+}
 
 }  // namespace
 }  // namespace detail
@@ -133,16 +119,14 @@ template <class Policy>
 local_keyed_limiter<Policy>::local_keyed_limiter(const Policy& rule,
                                                  const local_keyed_options& options,
                                                  local_clock clock)
-    : impl_(
-          detail::keyed_limiter_maker(detail::as_tiers(rule), options, detail::clock_reader(clock))
-              .make()) {}
+    : impl_(detail::make_keyed_limiter(detail::as_tiers(rule), options,
+                                       detail::clock_reader(clock))) {}
 template <class Policy>
 local_keyed_limiter<Policy>::local_keyed_limiter(const Policy& rule,
                                                  const local_keyed_options& options,
                                                  std::function<time_point()> clock)
-    : impl_(detail::keyed_limiter_maker(detail::as_tiers(rule), options,
-                                        detail::clock_reader(std::move(clock)))
-                .make()) {}
+    : impl_(detail::make_keyed_limiter(detail::as_tiers(rule), options,
+                                       detail::clock_reader(std::move(clock)))) {}
 
 template <class Policy>
 local_keyed_limiter<Policy>::~local_keyed_limiter() = default;

@@ -9,22 +9,24 @@
 namespace weir::memcached {
 namespace {
 
-std::string fault_of_place(const memcached_server& s) {
-  if (!s.unix_path.empty()) return text::fault_of_socket_path(s.unix_path);
-  if (s.host.empty()) return "a host is empty";
-  if (std::string fault = text::fault_of_name(s.host, "a host"); !fault.empty()) return fault;
-  if (s.host.find(',') != std::string::npos) return "there is a ',' in a host";
-  const text::number_range numbers[] = {{"port", s.port, 1, 65'535}};
-  return text::first_out_of_range(numbers);
+std::string fault_of_server(const memcached_server& s) {
+  const std::string weight = text::fault_of_number("weight", s.weight, 1, 1'000'000);
+  if (!s.unix_path.empty())
+    return text::first_of({text::fault_of_socket_path(s.unix_path), weight});
+  return text::first_of({
+      s.host.empty() ? "a host is empty" : "",
+      text::fault_of_name(s.host, "a host"),
+      s.host.find(',') != std::string::npos ? "there is a ',' in a host" : "",
+      text::fault_of_number("port", s.port, 1, 65'535),
+      weight,
+  });
 }
 
 std::string fault_of_servers(const memcached_options& o) {
   if (o.servers.empty() || o.servers.size() > 1000) return "servers: there are not 1 to 1000";
   std::set<std::pair<std::string, std::uint16_t>> seen;
   for (const memcached_server& s : o.servers) {
-    if (std::string fault = fault_of_place(s); !fault.empty()) return fault;
-    const text::number_range numbers[] = {{"weight", s.weight, 1, 1'000'000}};
-    if (std::string fault = text::first_out_of_range(numbers); !fault.empty()) return fault;
+    if (std::string fault = fault_of_server(s); !fault.empty()) return fault;
     const bool is_socket = !s.unix_path.empty();
     if (!seen.emplace(is_socket ? s.unix_path : s.host, is_socket ? 0 : s.port).second) {
       return "a server is named twice";
@@ -36,17 +38,16 @@ std::string fault_of_servers(const memcached_options& o) {
 }  // namespace
 
 std::string fault_of(const memcached_options& o) {
-  if (std::string fault = fault_of_servers(o); !fault.empty()) return fault;
-  if (std::string fault = text::fault_of_connection(o); !fault.empty()) return fault;
+  using namespace std::chrono_literals;
   const std::chrono::microseconds skew = o.max_clock_skew;
-  const text::duration_range times[] = {
-      {"clock_check_interval", o.clock_check_interval, std::chrono::milliseconds{100}},
+  return text::first_of({
+      fault_of_servers(o),
+      text::fault_of_connection(o),
+      text::fault_of_duration("clock_check_interval", o.clock_check_interval, 100ms),
       // Zero: the clocks are not compared.
-      {"max_clock_skew", skew, skew.count() == 0 ? skew : std::chrono::seconds{1}},
-  };
-  if (std::string fault = text::first_out_of_range(times); !fault.empty()) return fault;
-  const text::number_range numbers[] = {{"max_value_size", o.max_value_size, 1000, 64'000'000}};
-  return text::first_out_of_range(numbers);
+      text::fault_of_duration("max_clock_skew", skew, skew == 0s ? 0s : 1s),
+      text::fault_of_number("max_value_size", o.max_value_size, 1000, 64'000'000),
+  });
 }
 
 }  // namespace weir::memcached

@@ -1,8 +1,6 @@
 #include "memcached/url.hpp"
 
 #include <algorithm>
-#include <boost/url/parse_query.hpp>
-#include <boost/url/pct_string_view.hpp>
 #include <string>
 #include <utility>
 
@@ -14,74 +12,48 @@
 namespace weir::memcached {
 namespace {
 
+using text::fail_url;
+
 constexpr std::string_view tcp_scheme = "memcached://";
 constexpr std::string_view unix_scheme = "memcached+unix://";
 constexpr std::size_t max_url_length = 65'536;
+constexpr const char* malformed =
+    "it is not a well-formed URL: look for spaces, for a port that is no number, for brackets "
+    "around an IPv6 address, and for a '%' that is no percent-escape, which is written %25 (a "
+    "Memcached store takes no user and no password)";
 
-[[noreturn]] void fail(const std::string& text) { text::fail_url(error::invalid_url, text); }
-
-/// Reads "host", "host:port", "[v6]" or "[v6]:port".
-memcached_server read_server(std::string_view text) {
-  memcached_server server;
-  std::string_view rest;
-  if (text.starts_with('[')) {
-    const std::size_t end = text.find(']');
-    if (end == text.npos) fail("a '[' has no ']': an IPv6 address is written [::1]");
-    std::string_view address = text.substr(1, end - 1);
-    const std::string zone = text::take_zone(address);
-    rest = text.substr(end + 1);
-    const auto is_part = [](char c) {
-      return text::is_digit(c) || text::is_letter(c) || c == ':' || c == '.';
-    };
-    if (address.find(':') == address.npos || !std::ranges::all_of(address, is_part)) {
-      fail("the address in brackets is not an IPv6 address");
-    }
-    server.host = std::string(address) + zone;
-  } else {
-    const std::size_t colon = std::min(text.find(':'), text.size());
-    server.host = text.substr(0, colon);
-    rest = text.substr(colon);
-    const auto is_part = [](char c) {
-      return text::is_digit(c) || text::is_letter(c) || c == '-' || c == '.' || c == '_';
-    };
-    if (server.host.empty()) {
-      fail(
-          "a host is missing: write memcached://host, memcached://a:11211,b:11211 or "
-          "memcached+unix:///path/to/socket");
-    }
-    if (!std::ranges::all_of(server.host, is_part)) {
-      fail(
-          "a host contains something other than letters, digits, '-', '.' and '_' (a Memcached "
-          "store takes no user and no password; write a Unix socket as "
-          "memcached+unix:///path/to/socket)");
-    }
-  }
-  if (!rest.empty()) {
-    if (!rest.starts_with(':')) fail("after an address in brackets comes a ':' and the port");
-    server.port = text::read_port(rest.substr(1));
-  }
-  return server;
-}
-
-memcached_server read_socket(std::string_view text) {
-  if (text.empty() || text == "/") {
-    fail("the path of the socket is missing: write memcached+unix:///path/to/socket");
-  }
-  if (!text.starts_with('/')) {
-    fail(
+std::string read_socket(const text::split_url& url) {
+  if (!url.hosts.front().empty()) {
+    fail_url(
         "a Unix socket has no host, user or port: write memcached+unix:///path/to/socket, with "
         "three slashes");
   }
-  if (text.find(',') != text.npos) {
-    fail(
+  if (url.rest.encoded_path().find(',') != std::string_view::npos) {
+    fail_url(
         "there is a ',' in the path of the socket: write it as %2C (several sockets are given in "
         "memcached_options::servers)");
   }
-  const auto path = boost::urls::make_pct_string_view({text.data(), text.size()});
-  if (!path) fail("a '%' in the path of the socket is no percent-escape: write it as %25");
-  memcached_server server;
-  server.unix_path = path->decode();
-  return server;
+  std::string path = url.rest.path();
+  if (path.empty() || path == "/") {
+    fail_url("the path of the socket is missing: write memcached+unix:///path/to/socket");
+  }
+  return path;
+}
+
+void read_servers(const text::split_url& url, memcached_options& out) {
+  for (const std::string_view host : url.hosts) {
+    auto [name, port] = text::read_host(host, memcached_server().port, malformed);
+    if (name.empty()) {
+      fail_url(
+          "a host is missing: write memcached://host, memcached://a:11211,b:11211 or "
+          "memcached+unix:///path/to/socket");
+    }
+    out.servers.push_back({.host = std::move(name), .port = port});
+  }
+  if (url.rest.path() != "" && url.rest.path() != "/") {
+    fail_url(
+        "there is a path behind the hosts: write a socket as memcached+unix:///path/to/socket");
+  }
 }
 
 bool has_scheme(std::string_view url, std::string_view scheme) noexcept {
@@ -89,30 +61,12 @@ bool has_scheme(std::string_view url, std::string_view scheme) noexcept {
          std::ranges::equal(scheme, url.substr(0, scheme.size()), {}, {}, text::lower);
 }
 
-void read_query(std::string_view text, memcached_options& out) {
-  const auto query = boost::urls::parse_query({text.data(), text.size()});
-  if (!query) fail("the part behind the '?' is not well-formed");
-  bool has_timeout = false, has_prefix = false;
-  std::size_t place = 0;
-  for (const auto& parameter : *query) {
-    ++place;
-    const std::string key = parameter.key.decode();
-    const bool is_timeout = key == "timeout";
-    if (!is_timeout && key != "prefix") {
-      fail("query parameter " + std::to_string(place) + " is not one of timeout, prefix");
-    }
-    if (std::exchange(is_timeout ? has_timeout : has_prefix, true)) {
-      fail("the parameter " + key + " is given twice");
-    }
-    if (!parameter.has_value) fail("the parameter " + key + " has no value");
-    std::string value = parameter.value.decode();
-    if (is_timeout) {
-      out.timeout = text::read_timeout(value);
-    } else {
-      out.key_prefix = std::move(value);
-    }
-  }
-}
+constexpr text::parameter<memcached_options> parameters[] = {
+    {"timeout", text::any_url,
+     [](memcached_options& o, text::given_parameter&& g) { o.timeout = g.timeout(); }},
+    {"prefix", text::any_url,
+     [](memcached_options& o, text::given_parameter&& g) { o.key_prefix = std::move(g.value); }},
+};
 
 }  // namespace
 
@@ -122,27 +76,20 @@ bool is_memcached_url(std::string_view text) noexcept {
 
 memcached_options parse_url(std::string_view text) {
   if (text.size() > max_url_length) {
-    fail("it is longer than " + std::to_string(max_url_length) + " bytes");
+    fail_url("it is longer than " + std::to_string(max_url_length) + " bytes");
   }
-  if (!is_memcached_url(text)) fail("it does not begin with memcached:// or memcached+unix://");
-  const bool is_socket = has_scheme(text, unix_scheme);
-  text.remove_prefix((is_socket ? unix_scheme : tcp_scheme).size());
-  if (text.find('#') != text.npos) fail("it contains a '#'");
-  const std::size_t question = std::min(text.find('?'), text.size());
-  std::string_view servers = text.substr(0, question);
-
+  if (!is_memcached_url(text)) fail_url("it does not begin with memcached:// or memcached+unix://");
+  const text::split_url url = text::split(text, malformed);
+  if (url.rest.has_userinfo()) fail_url(malformed);
   memcached_options out;
   out.servers.clear();
-  if (is_socket) out.servers.push_back(read_socket(servers));
-  if (servers.ends_with('/')) servers.remove_suffix(1);
-  while (!is_socket) {
-    const std::size_t comma = std::min(servers.find(','), servers.size());
-    out.servers.push_back(read_server(servers.substr(0, comma)));
-    if (comma == servers.size()) break;
-    servers.remove_prefix(comma + 1);
+  if (has_scheme(text, unix_scheme)) {
+    out.servers.push_back({.unix_path = read_socket(url)});
+  } else {
+    read_servers(url, out);
   }
-  if (question < text.size()) read_query(text.substr(question + 1), out);
-  if (const std::string fault = fault_of(out); !fault.empty()) fail(fault);
+  text::read_query<memcached_options>(url.rest, parameters, 0, out);
+  if (const std::string fault = fault_of(out); !fault.empty()) fail_url(fault);
   return out;
 }
 

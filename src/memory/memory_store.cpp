@@ -15,8 +15,8 @@
 #include "check/give_back.hpp"
 #include "check/limiter_spec.hpp"
 #include "memory/bounded_key.hpp"
-#include "memory/options_check.hpp"
 #include "memory/shard.hpp"
+#include "text/option_range.hpp"
 
 namespace weir {
 namespace {
@@ -133,7 +133,12 @@ class memory_store final : public detail::store_backend, public detail::shutdown
 }  // namespace
 
 store make_memory_store(const boost::asio::any_io_executor& executor, memory_options options) {
-  if (const std::string fault = memory::fault_of(options); !fault.empty()) {
+  const std::string fault = text::first_of({
+      text::fault_of_number("max_subjects", options.max_subjects, 1, 1'000'000'000'000),
+      text::fault_of_number("max_settled", options.max_settled, 1, 1'000'000'000),
+      text::fault_of_number("shards", options.shards, 1, 65'536),
+  });
+  if (!fault.empty()) {
     throw boost::system::system_error(make_error_code(error::invalid_options),
                                       "memory_options: " + fault);
   }

@@ -64,7 +64,7 @@ class subject_state {
     out.previous = of.each[1] & 0xffff'ffff;
   }
   static bool pack(const policies::cool_down::state& s, words& out) noexcept {
-    out = {{s.until, s.length}};
+    out = {{s.until, s.marked_length}};
     return true;
   }
   static void unpack(const words& of, policies::cool_down::state& out) noexcept {

@@ -122,22 +122,6 @@ void cluster_session::start(check& c) {
   if (at != nullptr) at->start(c);
 }
 
-void cluster_session::start_all(std::span<check* const> checks) {
-  std::vector<std::pair<std::shared_ptr<redis::cluster_node>, check*>> routed;
-  std::unique_lock lock(mutex_);
-  if (context_gone_) {
-    lock.unlock();
-    for (check* c : checks) c->finish(detail::delivery::discard);
-    return;
-  }
-  const time t = current_time();
-  for (check* c : checks) {
-    if (auto at = core_.submit(*c, t)) routed.emplace_back(std::move(at), c);
-  }
-  follow(lock);
-  for (const auto& [at, c] : routed) at->start(*c);
-}
-
 void cluster_session::cancel(check& c, cancel_scope scope) {
   std::unique_lock lock(mutex_);
   if (context_gone_) return;
@@ -234,13 +218,9 @@ void cluster_session::follow(std::unique_lock<optional_mutex>& lock) {
                                                     ? shared_from_this()
                                                     : nullptr;
   lock.unlock();
-  if (wake) wake_strand();
+  if (wake) asio::post(*strand_, [self] { self->on_strand(); });
   for (const auto& one : stops) one->stop_when_idle();
   if (!done.empty()) sink().complete(std::move(done));
-}
-
-void cluster_session::wake_strand() {
-  asio::post(*strand_, [self = shared_from_this()] { self->on_strand(); });
 }
 
 void cluster_session::on_strand() {

@@ -31,7 +31,6 @@ class cluster_session final : public detail::store_backend,
   void open();
 
   void start(detail::check& c) override;
-  void start_all(std::span<detail::check* const> checks) override;
   void cancel(detail::check& c, detail::cancel_scope scope) override;
   void close() override;
   void describe(std::vector<connection_stats>& into) const override;
@@ -55,7 +54,6 @@ class cluster_session final : public detail::store_backend,
   /// and stops the nodes if nothing is pending after a close.
   void follow(std::unique_lock<optional_mutex>& lock);
   void stop_when_idle();
-  void wake_strand();
   void on_strand();
 
   const redis_options options_;

@@ -118,8 +118,13 @@ class connection_driver final : private stream::listener {
     if (wakes && is_there) wake();
   }
 
+  /// Does nothing if the check is done.
   void cancel(detail::check& c, detail::cancel_scope scope) {
-    end(c, [&] { core_.cancel(c, scope); });
+    std::unique_lock lock(mutex_);
+    if (c.flight.stage == detail::check_stage::done) return;
+    core_.cancel(c, scope);
+    // A closing store ends with its last check: this may have been the last.
+    follow(std::move(lock), core_.is_closing() && needs_strand(true));
   }
 
   /// Begins to close; give-backs are still taken, until stop_when_idle() and no check is pending.
@@ -189,16 +194,6 @@ class connection_driver final : private stream::listener {
     if (wake_posted_ || !(anyway || core_.has_actions() || core_.wakeup() < armed_)) return false;
     wake_posted_ = true;
     return true;
-  }
-
-  /// Has the core end a check, unless it is done.
-  template <class How>
-  void end(detail::check& c, How&& how) {
-    std::unique_lock lock(mutex_);
-    if (c.flight.stage == detail::check_stage::done) return;
-    how();
-    // A closing store ends with its last check: this may have been the last.
-    follow(std::move(lock), core_.is_closing() && needs_strand(true));
   }
 
   /// Ends a call under the mutex: wakes the strand, and hands on the checks that it has finished.

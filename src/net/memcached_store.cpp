@@ -36,7 +36,7 @@ class memcached_store final : public detail::store_backend,
 
   void open() {
     detail::shutdown_service::add(get_executor(), weak_from_this());
-    for (connection& one : connections_) one.open();
+    for (connection& one : connections_) one.driver.wake();
   }
 
   void start(detail::check& c) override {
@@ -54,16 +54,16 @@ class memcached_store final : public detail::store_backend,
     thread_local std::string key;
     const std::shared_ptr<void> alive = shared_from_this();
     const bool is_joint = !c.further().empty();  // done at once
-    if (!is_joint) connection_of(c, key).cancel(c, scope);
+    if (!is_joint) connection_of(c, key).driver.cancel(c, scope);
   }
 
   void close() override {
     bool is_first = true;
-    for (connection& one : connections_) is_first = one.close() && is_first;
+    for (connection& one : connections_) is_first = one.driver.close() && is_first;
     if (!is_first) return;
     // Held here and by limiters that wait for an answer; its end lets the connections stop.
     const std::shared_ptr<void> hold(nullptr, [self = shared_from_this()](void*) {
-      for (connection& one : self->connections_) one.stop_when_idle();
+      for (connection& one : self->connections_) one.driver.stop_when_idle();
     });
     tell_of_close(hold);
   }
@@ -75,31 +75,20 @@ class memcached_store final : public detail::store_backend,
 
  private:
   /// The connection to one server: drives a connection_core.
-  class connection {
-   public:
-    connection(memcached_store& whole, const memcached_server& server)
-        : whole_(whole),
-          link_(link_to(whole.options_, server)),
-          driver_(*this, whole.get_executor(), true, whole.options_, std::random_device{}()) {
-      driver_.make_stream(link_, net::tls_context());
+  struct connection {
+    using core = memcached::connection_core;
+
+    connection(memcached_store& w, const memcached_server& server)
+        : whole(w),
+          link(link_to(w.options_, server)),
+          driver(*this, w.get_executor(), true, w.options_, std::random_device{}()) {
+      driver.make_stream(link, net::tls_context());
     }
 
-    void open() { driver_.wake(); }
     void start(detail::check& c, std::string_view key) {
-      if (driver_.call([&](core& k, core::time now) { k.submit(c, key, now); })) return;
+      if (driver.call([&](core& k, core::time now) { k.submit(c, key, now); })) return;
       c.finish(detail::delivery::discard);
     }
-    // See connection_driver for these.
-    void cancel(detail::check& c, detail::cancel_scope scope) { driver_.cancel(c, scope); }
-    bool close() { return driver_.close(); }
-    void stop_when_idle() { driver_.stop_when_idle(); }
-    connection_stats stats() const { return driver_.stats(); }
-    detail::check_list context_shut_down() noexcept { return driver_.context_shut_down(); }
-
-   private:
-    using core = memcached::connection_core;
-    using driver = net::connection_driver<connection, core>;
-    friend driver;
 
     static redis_options link_to(const memcached_options& o, const memcached_server& server) {
       redis_options link;
@@ -111,11 +100,11 @@ class memcached_store final : public detail::store_backend,
     }
 
     // Called by the driver.
-    std::shared_ptr<void> keep_alive() { return whole_.shared_from_this(); }
-    void deliver(detail::check_list&& done) { whole_.sink().complete(std::move(done)); }
+    std::shared_ptr<void> keep_alive() { return whole.shared_from_this(); }
+    void deliver(detail::check_list&& done) { whole.sink().complete(std::move(done)); }
     static error before_open() noexcept { return error{}; }
     void on_received(core& c, core::time now, error e, std::size_t bytes) {
-      c.received(e == error{}, bytes, now, detail::read_clock(whole_.options_.clock));
+      c.received(e == error{}, bytes, now, detail::read_clock(whole.options_.clock));
     }
     static bool has_news(const core&) noexcept { return false; }
     static void on_news(bool /*stopped*/) noexcept {}
@@ -123,9 +112,9 @@ class memcached_store final : public detail::store_backend,
       whole_.report({.what = what.what, .cause = what.cause, .address = address});
     }
 
-    memcached_store& whole_;
-    const redis_options link_;  // what a stream needs to know
-    driver driver_;
+    memcached_store& whole;
+    const redis_options link;  // what a stream needs to know
+    net::connection_driver<connection, core> driver;
   };
 
   connection& connection_of(const detail::check& c, std::string& key) {
@@ -138,7 +127,7 @@ class memcached_store final : public detail::store_backend,
   void context_shut_down() noexcept override {
     detail::check_list dropped;
     for (connection& one : connections_) {
-      detail::check_list of_one = one.context_shut_down();
+      detail::check_list of_one = one.driver.context_shut_down();
       dropped.splice(dropped.end(), of_one);
     }
     tell_of_shutdown(std::move(dropped));

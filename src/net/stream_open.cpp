@@ -44,9 +44,7 @@ void stream::open(bool elsewhere) {
   socket_.emplace(strand_);
 
   if (!options_.unix_path.empty()) {
-    if (options_.unix_path.size() < sizeof(sockaddr_un::sun_path)) {
-      endpoints_.emplace_back(asio::local::stream_protocol::endpoint(options_.unix_path));
-    }
+    endpoints_.emplace_back(asio::local::stream_protocol::endpoint(options_.unix_path));
     return connect_next();
   }
   if (locator_ == nullptr) return look_up(options_.host, options_.port);

@@ -8,11 +8,21 @@ namespace weir::policies {
 
 decision cool_down::record(state& s, request_time now, units cost) const noexcept {
   if (!s.has_effect(now.clock)) s = {};
-  if (duration_ > 0) {
+  if (longest_guess_ > 0) {
+    if (s.until <= now.clock) guess(s, now.clock);
+  } else if (duration_ > 0) {
     const instant end = std::max(now.clock, s.begin()) + duration_;
     if (end > s.until) s = {end, duration_};
   }
   return fetch(s, now, cost);
+}
+
+/// The last cool-down has ended.
+void cool_down::guess(state& s, instant clock) const noexcept {
+  if (duration_ == 0) return void(s = {});
+  const bool still_refuses = s.is_guess() && clock <= s.until + s.length();
+  const span length = std::clamp(still_refuses ? 2 * s.length() : 0, duration_, longest_guess_);
+  s = {clock + length, length + guess_mark};
 }
 
 decision cool_down::fetch(const state& s, request_time now, units) const noexcept {
@@ -45,7 +55,7 @@ bool cool_down::read_plain(std::string_view& text, std::span<std::int64_t> field
 
 bool cool_down::restore(std::span<const std::int64_t> fields, replay& out) noexcept {
   out = {fields[0], fields[1]};
-  return is_instant(out.until) && is_count(out.length);
+  return is_instant(out.until) && is_count(out.marked_length);
 }
 
 }  // namespace weir::policies

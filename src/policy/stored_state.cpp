@@ -21,7 +21,9 @@ void write(const sliding_window::state& s, numbers& out) {
   out.insert(out.end(), {s.start, s.current, s.previous, s.written, s.at_last});
 }
 void write(const sliding_log::state& s, numbers& out) { s.write(out); }
-void write(const cool_down::state& s, numbers& out) { out.insert(out.end(), {s.until, s.length}); }
+void write(const cool_down::state& s, numbers& out) {
+  out.insert(out.end(), {s.until, s.marked_length});
+}
 void write(const lease_set::state& s, numbers& out) {
   for (const lease_set::lease& l : s.leases) {
     out.insert(out.end(), {l.base, l.number, l.length, l.until});

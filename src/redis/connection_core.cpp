@@ -5,26 +5,9 @@
 #include "redis/resp/error_reply.hpp"
 
 namespace weir::redis {
-namespace {
-
-pipeline::options pipeline_options(const redis_options& o, std::uint32_t seed,
-                                   std::size_t first_keys) {
-  return {.max_pending = std::max<std::size_t>(1, o.max_pending),
-          .max_keys_per_call = o.max_keys_per_call,
-          .timeout = o.timeout,
-          .breaker_failures = o.breaker_failures,
-          .breaker_pause = o.breaker_pause,
-          .in_cluster = !o.cluster_seeds.empty(),
-          .host = o.cluster_seeds.empty() ? std::string() : o.host,
-          .seed = seed,
-          .first_keys = first_keys};
-}
-
-}  // namespace
-
 connection_core::connection_core(const redis_options& options, std::uint32_t seed,
                                  std::size_t first_keys)
-    : connection_life(options, seed, pipeline_options(options, seed, first_keys)),
+    : connection_life(options, seed, options, seed, first_keys),
       login_{options.username, options.password},
       reader_(options.cluster_seeds.empty() ? reply_limits{} : slot_map_limits) {}
 

@@ -17,18 +17,6 @@ void write_exists(std::string& out, std::span<const script> all) {
   for (const script& s : all) writer.arg(s.sha);
 }
 
-/// The `mode` in the reply to HELLO: "standalone", "cluster" or "sentinel"; empty if it is missing.
-std::string_view mode_of(const reply_view& hello) {
-  const auto values = hello.values();
-  for (std::size_t key = 1; key < values.size();) {
-    const std::size_t value = hello.after(key);
-    if (value >= values.size()) break;
-    if (values[key].text == "mode") return values[value].text;
-    key = hello.after(value);
-  }
-  return {};
-}
-
 /// True for a reply to ROLE that is not a master's. Without the permission to ask, every server
 /// counts as a master: a replica then refuses the first write.
 bool is_replica(const reply_view& role) {
@@ -156,7 +144,7 @@ handshake::step handshake::on_reply(const reply_view& reply) {
     }
   }
   if (is_hello && !reply.is_error() && failure_ == error{}) {
-    const std::string_view mode = mode_of(reply);
+    const std::string_view mode = reply.text_at(0, "mode");
     if (mode == "cluster" && options_.cluster_seeds.empty()) failure_ = error::server_is_cluster;
     if (mode == "sentinel") failure_ = error::server_is_sentinel;
   }

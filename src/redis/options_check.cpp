@@ -1,7 +1,6 @@
 #include "redis/options_check.hpp"
 
 #include <algorithm>
-#include <cstdint>
 #include <span>
 
 #include "text/ascii.hpp"
@@ -10,25 +9,16 @@
 namespace weir::redis {
 namespace {
 
-std::string fault_of_numbers(const redis_options& o) {
-  if (std::string fault = text::fault_of_connection(o); !fault.empty()) return fault;
-  const text::number_range numbers[] = {
-      {"port", o.unix_path.empty() ? o.port : std::uint16_t{1}, 1, 65'535},
-      {"max_keys_per_call", o.max_keys_per_call, 1, 1000},
-  };
-  return text::first_out_of_range(numbers);
-}
-
 std::string fault_of_host(const std::string& host) {
-  if (std::string fault = text::fault_of_name(host, "the host"); !fault.empty()) return fault;
-  if (host.find(',') != std::string::npos) {
-    return "there is a ',' in the host: a store is one server, so name one host";
-  }
-  return {};
+  const bool has_comma = host.find(',') != host.npos;
+  return text::first_of({
+      text::fault_of_name(host, "the host"),
+      has_comma ? "there is a ',' in the host: a store is one server, so name one host" : "",
+  });
 }
 
 std::string fault_of_hosts(std::span<const redis_address> hosts, const std::string& what) {
-  if (hosts.size() > max_hosts) return "there are more than 64 addresses of a " + what;
+  if (hosts.size() > 64) return "there are more than 64 addresses of a " + what;
   for (const redis_address& at : hosts) {
     if (at.host.empty()) return "the host of a " + what + " is empty";
     if (at.port == 0) return "the port of a " + what + " is not from 1 to 65535";
@@ -84,9 +74,15 @@ std::string fault_of_sentinels(const redis_options& o) {
   if (std::string fault = text::fault_of_name(s.master, "the name of the master"); !fault.empty()) {
     return fault;
   }
-  std::string fault = fault_of_login(s.username, s.password);
-  if (fault.empty()) fault = fault_of_tls(link_to_sentinel(o));
+  const std::string fault = text::first_of(
+      {fault_of_login(s.username, s.password), fault_of_tls(link_to_sentinel(o))});
   return fault.empty() ? fault : "to the Sentinels: " + fault;
+}
+
+std::string fault_of_client_name(const std::string& name) {
+  // CLIENT SETNAME accepts '!' to '~' only; another character would fail the whole handshake.
+  if (std::ranges::all_of(name, [](char c) { return c > ' ' && c <= '~'; })) return {};
+  return "client_name contains something other than printable ASCII, or a space";
 }
 
 }  // namespace
@@ -105,19 +101,18 @@ redis_options link_to_sentinel(const redis_options& options) {
 }
 
 std::string fault_of(const redis_options& o) {
-  if (std::string fault = fault_of_host(o.host); !fault.empty()) return fault;
-  if (std::string fault = text::fault_of_socket_path(o.unix_path); !fault.empty()) return fault;
-  if (std::string fault = fault_of_cluster(o); !fault.empty()) return fault;
-  // CLIENT SETNAME accepts '!' to '~' only; another character would fail the whole handshake.
-  if (!std::ranges::all_of(o.client_name, [](char c) { return c > ' ' && c <= '~'; })) {
-    return "client_name contains something other than printable ASCII, or a space";
-  }
-  if (std::string fault = fault_of_numbers(o); !fault.empty()) return fault;
-  if (!o.credentials) {
-    if (std::string fault = fault_of_login(o.username, o.password); !fault.empty()) return fault;
-  }
-  if (std::string fault = fault_of_sentinels(o); !fault.empty()) return fault;
-  return fault_of_tls(o);
+  return text::first_of({
+      fault_of_host(o.host),
+      text::fault_of_socket_path(o.unix_path),
+      fault_of_cluster(o),
+      fault_of_client_name(o.client_name),
+      text::fault_of_connection(o),
+      text::fault_of_number("port", o.unix_path.empty() ? o.port : 1, 1, 65'535),
+      text::fault_of_number("max_keys_per_call", o.max_keys_per_call, 1, 1000),
+      o.credentials ? std::string{} : fault_of_login(o.username, o.password),
+      fault_of_sentinels(o),
+      fault_of_tls(o),
+  });
 }
 
 }  // namespace weir::redis

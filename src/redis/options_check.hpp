@@ -1,14 +1,10 @@
 #pragma once
 
-#include <cstddef>
 #include <string>
 
 #include "weir/redis_options.hpp"
 
 namespace weir::redis {
-
-/// The most redis_options::cluster_seeds, and addresses of Sentinels.
-inline constexpr std::size_t max_hosts = 64;
 
 /// The error text for invalid options, without any of their values; empty if they are valid. Reads
 /// no file.

@@ -90,7 +90,7 @@ void pipeline::connected(const script_set& known, std::chrono::microseconds roun
   wanted_ &= wants_map;
   is_unwelcome_ = is_replica_ = served_ = false;
   paused_until_ = time::max();
-  window_.reset(round_trip, options_.first_keys);
+  window_.reset(round_trip, first_keys_);
 }
 
 void pipeline::refused(error reason) {
@@ -289,7 +289,7 @@ bool pipeline::answer(script_call& c, const reply_view& reply, time now) {
 void pipeline::answer_own(const script_call& c, const reply_view& reply) {
   const error e = reply.is_error() ? classify_error(reply.root().text) : error{};
   if (c.what == script_call::command::slots) {
-    map_.emplace(map_answer{reply.is_error() ? nullptr : read_slot_map(reply, options_.host), e});
+    map_.emplace(map_answer{reply.is_error() ? nullptr : read_slot_map(reply, host_), e});
   } else if (c.what == script_call::command::asking) {
     // A node that does not know ASKING, or forbids it, redirects the call.
     const bool is_refused = e == error::command_missing || e == error::permission_denied;
@@ -301,7 +301,7 @@ void pipeline::answer_own(const script_call& c, const reply_view& reply) {
 bool pipeline::answer_error(script_call& c, const reply_view& reply, error e, time now) {
   using step = refusal::step;
   const std::string_view text = reply.is_error() ? reply.root().text : std::string_view();
-  refusal r = refusal_of(e, text, options_.in_cluster, c.keys.size() > 1);
+  refusal r = refusal_of(e, text, in_cluster_, c.keys.size() > 1);
   is_unwelcome_ |= r.leaves;
   error_code end;  // if not zero, the checks end with it
   switch (r.what) {

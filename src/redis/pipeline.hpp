@@ -20,6 +20,7 @@
 #include "redis/server_scripts.hpp"
 #include "redis/slot_map.hpp"
 #include "redis/waiting_checks.hpp"
+#include "weir/redis_options.hpp"
 
 namespace weir::redis {
 
@@ -40,24 +41,16 @@ namespace weir::redis {
 /// The driver does the I/O, passes the time, serialises the calls, and delivers take_done().
 class pipeline : public detail::admission {
  public:
-  struct options {
-    std::size_t max_pending = 100'000;
-    std::size_t max_keys_per_call = 64;
-    std::chrono::microseconds timeout = std::chrono::milliseconds{500};
-    std::size_t breaker_failures = 0;
-    std::chrono::microseconds breaker_pause = std::chrono::milliseconds{500};
-    bool in_cluster = false;     ///< the server is a node of a Redis Cluster
-    std::string host = {};       ///< in a cluster: the host of a node that names none
-    std::uint32_t seed = 1;      ///< of the pauses between keys
-    std::size_t first_keys = 1;  ///< how many may be under way on a new connection
-  };
-
-  explicit pipeline(const options& o)
+  /// `seed`: of the pauses between keys. `first_keys`: how many may be under way on a new
+  /// connection.
+  explicit pipeline(const redis_options& o, std::uint32_t seed = 1, std::size_t first_keys = 1)
       : admission(o),
-        options_(o),
-        waiting_(o.in_cluster),
+        in_cluster_(!o.cluster_seeds.empty()),
+        host_(o.host),
+        first_keys_(first_keys),
+        waiting_(in_cluster_),
         coalescer_(o.max_keys_per_call),
-        window_(o.timeout, coalescer_.full_write(), o.seed) {}
+        window_(o.timeout, coalescer_.full_write(), seed) {}
 
   // For callers.
 
@@ -202,7 +195,9 @@ class pipeline : public detail::admission {
   bool answer_error(script_call& c, const reply_view& reply, error e, time now);
   void came_back(script_call& c, redirection&& why);
 
-  options options_;
+  const bool in_cluster_;   // the server is a node of a Redis Cluster
+  const std::string host_;  // in a cluster: the host of a node that names none
+  const std::size_t first_keys_;
   waiting_checks waiting_;
   coalescer coalescer_;
   detail::send_window window_;

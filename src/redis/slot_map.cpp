@@ -27,21 +27,6 @@ std::optional<std::size_t> end_of(const reply_view& reply, std::size_t index) {
   return reply.after(index);
 }
 
-/// The "ip" among a node's further addresses, which a server gives if it prefers host names.
-std::string_view ip_among(const reply_view& reply, std::size_t metadata) {
-  const auto values = reply.values();
-  const std::size_t end = reply.after(metadata);
-  for (std::size_t key = metadata + 1; key + 1 < end;) {
-    const std::size_t value = reply.after(key);
-    if (value >= end) break;
-    if (is_text(values[key]) && values[key].text == "ip" && is_text(values[value])) {
-      return values[value].text;
-    }
-    key = reply.after(value);
-  }
-  return {};
-}
-
 /// Reads the node at `index`: [host, port, id, metadata...]. The port 0 means that the cluster does
 /// not know where the node is.
 std::optional<redis_address> read_node(const reply_view& reply, std::size_t index,
@@ -66,7 +51,8 @@ std::optional<redis_address> read_node(const reply_view& reply, std::size_t inde
     name = {};
     const std::size_t id = reply.after(port_at);
     const std::size_t metadata = id < end ? reply.after(id) : end;
-    if (metadata < end) name = ip_among(reply, metadata);
+    // Its further addresses, which a server gives if it prefers host names.
+    if (metadata < end) name = reply.text_at(metadata, "ip");
   }
   if (name.empty() || name == "?") name = asked;
   if (!is_host(name)) return std::nullopt;

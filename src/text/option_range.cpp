@@ -22,22 +22,22 @@ std::string written(std::chrono::microseconds d) {
 
 }  // namespace
 
-std::string first_out_of_range(std::span<const number_range> options) {
-  for (const number_range& o : options) {
-    if (o.value >= o.low && o.value <= o.high) continue;
-    return std::string(o.field) + " is not from " + std::to_string(o.low) + " to " +
-           std::to_string(o.high);
-  }
-  return {};
+std::string first_of(std::initializer_list<std::string> faults) {
+  const auto* const found = std::ranges::find_if_not(faults, &std::string::empty);
+  return found == faults.end() ? std::string{} : *found;
 }
 
-std::string first_out_of_range(std::span<const duration_range> options) {
+std::string fault_of_number(const char* name, std::uint64_t value, std::uint64_t low,
+                            std::uint64_t high) {
+  if (value >= low && value <= high) return {};
+  return std::string(name) + " is not from " + std::to_string(low) + " to " + std::to_string(high);
+}
+
+std::string fault_of_duration(const char* name, std::chrono::microseconds value,
+                              std::chrono::microseconds low) {
   constexpr std::chrono::hours longest{24};
-  for (const duration_range& o : options) {
-    if (o.value >= o.low && o.value <= longest) continue;
-    return std::string(o.field) + " is not from " + written(o.low) + " to " + written(longest);
-  }
-  return {};
+  if (value >= low && value <= longest) return {};
+  return std::string(name) + " is not from " + written(low) + " to " + written(longest);
 }
 
 std::string fault_of_name(const std::string& name, const char* what) {

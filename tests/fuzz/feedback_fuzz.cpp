@@ -1,6 +1,6 @@
 // What a response says of limits: never out of bounds, the same in any order of the headers, and
-// the same if equal headers are joined or a header is split at commas. The reader of structured
-// fields.
+// the same if equal headers are joined or a header is split at commas. A second in any of its
+// forms. The reader of structured fields.
 #include <algorithm>
 #include <deque>
 #include <string>
@@ -8,6 +8,7 @@
 
 #include "feedback/structured_field.hpp"
 #include "fuzz_input.hpp"
+#include "support/date_forms.hpp"
 #include "support/response_text.hpp"
 #include "text/ascii.hpp"
 
@@ -98,6 +99,16 @@ void require_reading(const weir::feedback::header_lines& lines, std::size_t size
   }
 }
 
+/// The second is that of the clock, moved to 2000 to 2049.
+void require_date(unsigned form, std::int64_t clock) {
+  constexpr std::int64_t first = 946'684'800, count = 1'577'923'200;
+  const std::int64_t second = first + ((clock - first) % count + count) % count;
+  const std::string date = weir::test::date_in_form(static_cast<int>(form), second);
+  const header_field header{"Retry-After", date};
+  const weir::time_point now{std::chrono::seconds{second - 60}};
+  require(weir::read_feedback(503, {&header, 1}, now).blocked_for == std::chrono::seconds{60});
+}
+
 }  // namespace
 
 // The first line: the status, a digit for the options, and the clock in seconds; then the headers.
@@ -116,6 +127,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // Wraps around for absurd clocks, which are as good as any.
   const weir::time_point now{
       microseconds{static_cast<std::int64_t>(static_cast<std::uint64_t>(clock) * 1'000'000)}};
+
+  require_date(choice / 10 % unsigned{weir::test::date_forms}, clock / 2);
 
   std::vector<header_field> headers = response.headers;
   const auto read = [&] { return weir::read_feedback(response.status, headers, now, options); };

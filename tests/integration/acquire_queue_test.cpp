@@ -6,20 +6,7 @@
 
 #include "integration/acquire_queue_fixture.hpp"
 
-namespace acquire_queue_test {
-namespace {
-
-using namespace weir::test::waiting;
-using weir::acquire_options;
-using weir::decision;
-using weir::error;
-using weir::limiter;
-using weir::on_overflow;
-using weir::sliding_window;
-using weir::test::crowd;
-using weir::test::outcome;
-
-}  // namespace
+namespace weir::test::waiting::acquire_queue_test {
 
 BOOST_FIXTURE_TEST_SUITE(acquire_queue_suite, fixture)
 
@@ -355,4 +342,4 @@ BOOST_AUTO_TEST_CASE(a_reset_through_another_limiter_keeps_its_order) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace acquire_queue_test
+}  // namespace weir::test::waiting::acquire_queue_test

@@ -1,7 +1,6 @@
 // Mistakes of the caller and of the configuration, and servers that cannot serve: each has a clear
 // error of its own, and harms no other call.
-#include "support/run.hpp"
-#include "support/stores.hpp"
+#include "support/limiter_fixture.hpp"
 
 namespace bad_input_test {
 
@@ -10,17 +9,7 @@ using namespace weir::test;
 
 const fixed_window five{.limit = 5, .window = 24h};
 
-redis_server& server() {
-  static redis_server s;
-  return s;
-}
-
-struct fixture {
-  asio::io_context io;
-  redis_client client{server()};
-  fixture() { client.must("FLUSHALL"); }
-
-  store open() { return make_redis_store(io.get_executor(), patient_options(server())); }
+struct fixture : server_fixture {
   error_code record(const store& s, std::string_view subject = "a") {
     crowd c;
     limiter(s, "r", five).record(subject, c.caller());
@@ -156,16 +145,6 @@ BOOST_AUTO_TEST_CASE(bad_calls_send_nothing) {
   }
 }
 
-// unit.url_errors has all of them.
-BOOST_AUTO_TEST_CASE(a_url_that_makes_no_sense_is_refused_at_once) {
-  const auto open_url = [&](const char* url) {
-    return error_of([&] { (void)open_store(io.get_executor(), url); });
-  };
-  WEIR_TEST_ERROR(open_url("redis://host:port"), error::invalid_url);
-  WEIR_TEST_ERROR(open_url("http://127.0.0.1"), error::unsupported_scheme);
-  BOOST_TEST(io.poll() == 0u);  // nothing was started
-}
-
 BOOST_AUTO_TEST_CASE(the_store_recovers_when_the_password_is_put_right) {
   redis_server locked({.password = "other"});
   auto options = patient_options(locked);
@@ -190,7 +169,7 @@ BOOST_AUTO_TEST_CASE(users_that_may_not_are_told_so) {
   client.must("ACL", "SETUSER", "bob", "on", ">secret", "~other:*", "+@all");
   client.must("ACL", "SETUSER", "carol", "on", ">secret", "~*", "+hello", "+auth", "+client");
   client.must("ACL", "SETUSER", "dave", "off", ">secret", "~*", "+@all");
-  auto options = patient_options(server());
+  auto options = patient_options(server);
   const auto as = [&](const char* user, const char* password) {
     options.username = user;
     options.password = password;
@@ -205,7 +184,7 @@ BOOST_AUTO_TEST_CASE(users_that_may_not_are_told_so) {
 }
 
 BOOST_AUTO_TEST_CASE(a_database_that_does_not_exist) {
-  auto options = patient_options(server());
+  auto options = patient_options(server);
   options.database = 16;
   WEIR_TEST_ERROR(record(options), error::invalid_database);
   options.database = 4'000'000'000;

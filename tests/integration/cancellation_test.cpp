@@ -11,20 +11,10 @@ using namespace weir;
 using namespace weir::test;
 using asio::cancellation_type;
 
-const policy plenty = fixed_window{.limit = 1'000'000, .window = 24h};
-
 struct fixture : server_fixture {
   std::deque<asio::cancellation_signal> signals;
   crowd calls;
 
-  limiter connected(const weir::store& s) {
-    const limiter l(s, "r", plenty);
-    crowd c;
-    l.fetch("connected?", c.caller());
-    run_until_complete(io, c);
-    BOOST_TEST(!c[0].ec.failed());
-    return l;
-  }
   /// Starts a call that can be cancelled through the signal of the same number.
   void record(const limiter& l, std::string_view subject, std::int64_t cost = 1) {
     l.record(subject, {.cost = cost},
@@ -39,7 +29,7 @@ BOOST_FIXTURE_TEST_SUITE(cancellation_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(while_waiting_any_kind_of_cancellation_leaves_no_trace) {
   server.kill();
-  const limiter l(open(), "r", plenty);
+  const limiter l(open(), "r", plenty_a_day);
   for (int i = 0; i < 4; ++i) record(l, "a");
   cancel(0, cancellation_type::terminal);
   cancel(1, cancellation_type::partial);
@@ -85,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_signal_after_the_end_is_harmless) {
   run_ready();
   BOOST_TEST(calls[0].times == 1);
 
-  const limiter memory(open_store(io.get_executor(), "memory://"), "r", plenty);
+  const limiter memory(open_store(io.get_executor(), "memory://"), "r", plenty_a_day);
   record(memory, "a");
   signals.back().emit(cancellation_type::terminal);  // answered already, though not told yet
   run_until_complete(io, calls);
@@ -160,7 +150,7 @@ BOOST_AUTO_TEST_CASE(close_ends_what_is_pending_and_refuses_what_comes) {
 
 BOOST_AUTO_TEST_CASE(close_from_inside_a_handler) {
   auto s = open();
-  const limiter l(s, "r", plenty);
+  const limiter l(s, "r", plenty_a_day);
   l.record("a", [&](error_code, decision) {
     record(l, "b");
     s.close();
@@ -218,7 +208,7 @@ BOOST_DATA_TEST_CASE_F(fixture, a_context_may_end_with_calls_pending,
     const auto store = where == "memory"
                            ? open_store(context->get_executor(), "memory://")
                            : make_redis_store(context->get_executor(), patient_options(server));
-    const limiter l(store, "r", plenty);
+    const limiter l(store, "r", plenty_a_day);
     if (where == "sent") {
       crowd c;
       l.fetch("connected?", c.caller());

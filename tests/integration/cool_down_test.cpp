@@ -87,6 +87,32 @@ BOOST_AUTO_TEST_CASE(a_pause_ends_by_itself) {
   });
 }
 
+// Ten minutes are not over before the next line: how they double is in the model tests.
+BOOST_AUTO_TEST_CASE(a_guess_begins_once_for_each_burst_and_a_served_call_ends_it) {
+  const limiter here(store, "vendor", fixed_window{.limit = 100, .window = 24h},
+                     {.cool_downs = true, .default_cool_down = 10min});
+  const auto respond = [&](int status) {
+    return answer([&](auto h) { here.on_response("a", status, {}, h); });
+  };
+  const auto stored = [&] { return client.must("GET", "weir:{vendor:a}:h").text; };
+  BOOST_TEST((respond(429).retry_after == 10min));
+  const std::string guess = stored();
+  BOOST_TEST(guess.substr(16) == "1000000600000000");
+  BOOST_TEST(ttl("weir:{vendor:a}:h") > 19 * 60'000);
+  BOOST_TEST((respond(429).retry_after < 10min));
+  BOOST_TEST(respond(200).cooling_down);  // it was sent before
+  BOOST_TEST(stored() == guess);
+  // The same, but over.
+  const std::string over = std::to_string(std::stoll(guess.substr(0, 16)) - 600'000'000);
+  client.must("SET", "weir:{vendor:a}:h", over + guess.substr(16));
+  BOOST_TEST(answer([&](auto h) { here.record("a", h); }).allowed);
+  BOOST_TEST((respond(429).retry_after == 20min));
+  client.must("SET", "weir:{vendor:a}:h", over + guess.substr(16));
+  BOOST_TEST(respond(200).allowed);
+  BOOST_TEST(client.must("EXISTS", "weir:{vendor:a}:h").integer == 0);
+  BOOST_TEST((respond(429).retry_after == 10min));
+}
+
 BOOST_AUTO_TEST_CASE(limiters_of_one_resource_share_a_pause) {
   const limiter window = vendor(store);
   const limiter bucket(store, "vendor", token_bucket{.capacity = 5, .refill = per_day(1)},

@@ -228,19 +228,6 @@ BOOST_DATA_TEST_CASE_F(fixture, a_handler_that_outlasts_a_timeout_ends_no_call_t
   BOOST_TEST(c[2].ec == error_code());
 }
 
-BOOST_DATA_TEST_CASE_F(fixture, a_thousand_calls_one_after_the_other, each_store, store) {
-  const auto l = open(store, 900);
-  run(io, [&]() -> asio::awaitable<void> {
-    for (int i = 1; i <= 1000; ++i) {
-      const decision d = co_await l.record("a");
-      if (d.used != std::min(i, 900) || d.allowed != (i <= 900)) {
-        BOOST_ERROR("call " << i << " was told " << d.used);
-        co_return;
-      }
-    }
-  });
-}
-
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace handlers_test

@@ -1,8 +1,7 @@
 // What stands in Redis: which keys, that each has a TTL, and that any subject finds its own.
 #include "integration/monitored.hpp"
 #include "redis/script/scripts.hpp"
-#include "support/run.hpp"
-#include "support/stores.hpp"
+#include "support/limiter_fixture.hpp"
 
 namespace keys_test {
 
@@ -56,19 +55,6 @@ std::vector<std::string> awkward_subjects() {
   return subjects;
 }
 
-redis_server& server() {
-  static redis_server s;
-  return s;
-}
-
-struct fixture {
-  asio::io_context io;
-  redis_client client{server()};
-  fixture() { client.must("FLUSHALL"); }
-
-  store open() { return make_redis_store(io.get_executor(), patient_options(server())); }
-};
-
 /// The one hash tag: from the first '{' to the next '}', and no other brace in the key.
 std::string tag_of(const std::string& key) {
   BOOST_TEST(std::count(key.begin(), key.end(), '{') == 1);
@@ -79,7 +65,7 @@ std::string tag_of(const std::string& key) {
   return key.substr(open + 1, close - open - 1);
 }
 
-BOOST_FIXTURE_TEST_SUITE(keys_suite, fixture)
+BOOST_FIXTURE_TEST_SUITE(keys_suite, server_fixture)
 
 BOOST_AUTO_TEST_CASE(every_subject_has_a_count_of_its_own) {
   const auto subjects = awkward_subjects();
@@ -144,7 +130,7 @@ BOOST_AUTO_TEST_CASE(pairs_that_read_alike_do_not_collide) {
 }
 
 BOOST_AUTO_TEST_CASE(a_key_has_exactly_one_hash_tag_and_it_is_its_own) {
-  auto options = patient_options(server());
+  auto options = patient_options(server);
   for (const char* prefix : {"weir", "{app}", "%{", "}"}) {
     BOOST_TEST_CONTEXT("prefix " << prefix) {
       client.must("FLUSHALL");
@@ -192,7 +178,7 @@ BOOST_AUTO_TEST_CASE(every_key_has_a_ttl) {
 }
 
 BOOST_AUTO_TEST_CASE(database_and_prefix_of_the_url_are_used) {
-  const auto url = server().url() + "/3?timeout=50s&prefix=shop&client_name=till";
+  const auto url = server.url() + "/3?timeout=50s&prefix=shop&client_name=till";
   const limiter l(open_store(io.get_executor(), url), "r", fixed_window{.limit = 1, .window = 24h});
   crowd c;
   l.record("a", c.caller());

@@ -13,20 +13,7 @@
 #include "support/random_source.hpp"
 #include "waiting/waiting_room.hpp"
 
-namespace leaving_a_queue_test {
-namespace {
-
-using namespace weir::test::waiting;
-using weir::acquire_options;
-using weir::decision;
-using weir::error;
-using weir::limiter;
-using weir::on_overflow;
-using weir::sliding_window;
-using weir::test::crowd;
-using weir::test::outcome;
-
-}  // namespace
+namespace weir::test::waiting::leaving_a_queue_test {
 
 BOOST_FIXTURE_TEST_SUITE(leaving_a_queue_suite, fixture)
 
@@ -305,4 +292,4 @@ BOOST_AUTO_TEST_CASE(threads_come_and_leave) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace leaving_a_queue_test
+}  // namespace weir::test::waiting::leaving_a_queue_test

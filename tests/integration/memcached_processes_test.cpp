@@ -1,9 +1,6 @@
 // Four processes saturate one key of a memcached server. Together they are allowed exactly the
 // limit, with every policy.
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
+#include "support/child_processes.hpp"
 #include "support/run.hpp"
 #include "support/sanitized.hpp"
 #include "support/stores.hpp"
@@ -128,48 +125,13 @@ class child {
 }
 
 struct fixture {
-  std::array<pid_t, processes> children{};
-  std::array<int, processes> go{};
-  int results = -1;
-
-  // First of all, while this process has no threads yet.
-  fixture() {
-    std::array<int, 2> result{};
-    BOOST_TEST_REQUIRE(::pipe(result.data()) == 0);
-    for (std::size_t i = 0; i < processes; ++i) {
-      std::array<int, 2> start{};
-      BOOST_TEST_REQUIRE(::pipe(start.data()) == 0);
-      children[i] = ::fork();
-      BOOST_TEST_REQUIRE(children[i] >= 0);
-      if (children[i] == 0) {
-        ::close(start[1]);
-        be_child(start[0], result[1]);
-      }
-      ::close(start[0]);
-      go[i] = start[1];
-    }
-    ::close(result[1]);
-    results = result[0];
-  }
-  ~fixture() {
-    for (const int fd : go) ::close(fd);
-    for (const pid_t pid : children) {
-      if (pid > 0) ::kill(pid, SIGKILL);
-      if (pid > 0) ::waitpid(pid, nullptr, 0);
-    }
-    ::close(results);
-  }
-
-  template <class T>
-  void send_all(const T& what) {
-    for (const int fd : go) BOOST_TEST_REQUIRE(::write(fd, &what, sizeof what) == sizeof what);
-  }
+  child_processes<processes> children{[](int, int go, int result) { be_child(go, result); }};
   /// What all have told of one policy, together.
   report gather() {
     report sum{};
     for (std::size_t i = 0; i < processes; ++i) {
       report r{};
-      BOOST_TEST_REQUIRE(::read(results, &r, sizeof r) == sizeof r);
+      BOOST_TEST_REQUIRE(::read(children.results, &r, sizeof r) == sizeof r);
       sum.policy = r.policy;
       sum.error = std::max(sum.error, r.error);
       sum.allowed += r.allowed;
@@ -185,13 +147,13 @@ struct fixture {
 BOOST_FIXTURE_TEST_SUITE(memcached_processes_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(four_processes_are_allowed_exactly_the_limit) {
-  send_all(server.port());
+  children.send_all(server.port());
   std::vector<std::string> names;
   for (const auto& p : policies()) names.push_back(p.name);
   names.push_back("tiers");
   for (const std::string& name : names) {
     const std::int64_t lost = server.figure("cas_badval");
-    send_all('g');
+    children.send_all('g');
     const report sum = gather();
     BOOST_TEST_CONTEXT(name << ", last error " << sum.error) {
       BOOST_TEST(sum.allowed == limit);
@@ -203,17 +165,12 @@ BOOST_AUTO_TEST_CASE(four_processes_are_allowed_exactly_the_limit) {
   // The test has seen what it is about.
   BOOST_TEST(server.figure("cas_badval") > 50);
 
-  send_all('g');
+  children.send_all('g');
   const report sum = gather();
   BOOST_TEST(sum.allowed == leases);
   BOOST_TEST(sum.failed == 0);
-  send_all('g');
-  for (pid_t& pid : children) {
-    int status = 0;
-    BOOST_TEST(::waitpid(pid, &status, 0) == pid);
-    BOOST_TEST(status == 0);
-    pid = 0;
-  }
+  children.send_all('g');
+  for (std::size_t i = 0; i < processes; ++i) BOOST_TEST(children.wait(i) == 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

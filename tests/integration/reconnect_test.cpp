@@ -8,20 +8,7 @@ namespace reconnect_test {
 using namespace weir;
 using namespace weir::test;
 
-const weir::policy plenty = fixed_window{.limit = max_units, .window = 24h};
-
-struct fixture : server_fixture {
-  limiter connected(const store& s) {
-    const limiter l(s, "r", plenty);
-    crowd c;
-    l.fetch("connected?", c.caller());
-    run_until_complete(io, c);
-    BOOST_TEST(!c[0].ec.failed());
-    return l;
-  }
-};
-
-BOOST_FIXTURE_TEST_SUITE(reconnect_suite, fixture)
+BOOST_FIXTURE_TEST_SUITE(reconnect_suite, server_fixture)
 
 // NOSCRIPT means that nothing ran: the calls are sent again, no caller hears of it, and nothing is
 // counted twice.
@@ -110,7 +97,7 @@ BOOST_AUTO_TEST_CASE(calls_that_were_not_sent_wait_for_the_server) {
 
 BOOST_AUTO_TEST_CASE(a_server_that_is_down_from_the_start_may_come_later) {
   server.kill();
-  const limiter l(open(), "r", plenty);
+  const limiter l(open(), "r", plenty_a_day);
   crowd early, patient;
   l.record("a", {.timeout = 50ms}, early.caller());
   l.record("a", patient.caller());
@@ -126,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_server_that_is_down_from_the_start_may_come_later) {
 
 BOOST_AUTO_TEST_CASE(the_default_deadline_needs_no_asking) {
   server.pause();
-  const limiter never_connected(open_store(io.get_executor(), server.url()), "r", plenty);
+  const limiter never_connected(open_store(io.get_executor(), server.url()), "r", plenty_a_day);
   crowd c;
   never_connected.record("a", c.caller());
   never_connected.fetch("a", c.caller());

@@ -90,33 +90,22 @@ constexpr std::chrono::hours pause{24 * 30}, max_wait{24 * 29};
 
 BOOST_FIXTURE_TEST_SUITE(refusals_suite, fixture)
 
-BOOST_AUTO_TEST_CASE(of_a_record_and_of_the_deny_cache) {
-  with_each({.deny_cache_subjects = 10}, [&](const limiter& l) {
-    const decision before = fetch(l);
-    const decision first = record(l), again = record(l);
-    const decision after = fetch(l);
-    BOOST_TEST((first.source == source::store && again.source == source::deny_cache));
-    for (const decision& d : {first, again}) {
-      is_as_told(d, before, after);
-      ends_as_told(d, after);
-    }
-  });
-}
-
-BOOST_AUTO_TEST_CASE(of_the_deny_cache_in_a_cool_down) {
-  limiter_options options = cooled;
-  options.deny_cache_subjects = 10;
-  with_each(options, [&](const limiter& l) {
-    answer([&](auto h) { l.cool_down("a", pause, h); });
-    const decision before = fetch(l);
-    const decision first = record(l), again = record(l);
-    const decision after = fetch(l);
-    BOOST_TEST((first.source == source::store && again.source == source::deny_cache));
-    for (const decision& d : {first, again}) {
-      is_as_told(d, before, after);
-      ends_as_told(d, after);
-    }
-  });
+BOOST_AUTO_TEST_CASE(of_a_record_and_of_the_deny_cache_also_in_a_cool_down) {
+  for (const bool cools_down : {false, true}) {
+    limiter_options options = cools_down ? cooled : limiter_options{};
+    options.deny_cache_subjects = 10;
+    with_each(options, [&](const limiter& l) {
+      if (cools_down) answer([&](auto h) { l.cool_down("a", pause, h); });
+      const decision before = fetch(l);
+      const decision first = record(l), again = record(l);
+      const decision after = fetch(l);
+      BOOST_TEST((first.source == source::store && again.source == source::deny_cache));
+      for (const decision& d : {first, again}) {
+        is_as_told(d, before, after);
+        ends_as_told(d, after);
+      }
+    });
+  }
 }
 
 // A reservation in a leaky bucket may have to wait longer than a record.

@@ -160,6 +160,12 @@ BOOST_AUTO_TEST_CASE(a_peer_that_hangs_up_before_the_handshake_is_waited_for) {
   told_in_the_end(other.port(), error::closed_by_peer);
 }
 
+BOOST_AUTO_TEST_CASE(a_deadline_during_the_handshake_is_told_as_tls_failed) {
+  std::vector<std::shared_ptr<tcp::socket>> peers;
+  listener silent(io, [&](auto s) { peers.push_back(std::move(s)); });
+  told_in_the_end(silent.port(), error::tls_failed);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace tls_peer_test

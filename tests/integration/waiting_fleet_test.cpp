@@ -1,11 +1,6 @@
 // Four processes wait for reservations at one server, each with hundreds of coroutines. Some of
 // them leave before their time has come, and one process is killed in the middle. A wire between
 // them and the server reads what was asked and what was given.
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -19,6 +14,7 @@
 #include <tuple>
 #include <vector>
 
+#include "support/child_processes.hpp"
 #include "support/random_source.hpp"
 #include "support/reservation_wire.hpp"
 #include "support/run.hpp"
@@ -162,67 +158,30 @@ class child {
 }
 
 struct fixture {
-  std::array<pid_t, processes> children{};
-  std::array<int, processes> go{};
-  int results = -1;
-
-  // First of all, while this process has no threads yet.
-  fixture() {
-    weir::test::run_seed();  // the children's too
-    std::array<int, 2> result{};
-    BOOST_TEST_REQUIRE(::pipe(result.data()) == 0);
-    // Room for all reports: a child that waited for room would not read its answers, and so this
-    // process, which writes them on the wire, would not read the reports.
-    BOOST_TEST_REQUIRE(::fcntl(result[1], F_SETPIPE_SZ, 1 << 20) >= 0);
-    for (std::size_t i = 0; i < processes; ++i) {
-      std::array<int, 2> start{};
-      BOOST_TEST_REQUIRE(::pipe(start.data()) == 0);
-      children[i] = ::fork();
-      BOOST_TEST_REQUIRE(children[i] >= 0);
-      if (children[i] == 0) {
-        ::close(start[1]);
-        be_child(static_cast<int>(i), start[0], result[1]);
-      }
-      ::close(start[0]);
-      go[i] = start[1];
-    }
-    ::close(result[1]);
-    results = result[0];
-  }
-  ~fixture() {
-    for (const int fd : go) ::close(fd);
-    for (const pid_t pid : children) {
-      if (pid > 0) ::kill(pid, SIGKILL);
-      if (pid > 0) ::waitpid(pid, nullptr, 0);
-    }
-  }
-
+  const std::uint64_t seed = weir::test::run_seed();  // the children's, too
+  // Room for all reports: a child that waited for room would not read its answers, and so this
+  // process, which writes them on the wire, would not read the reports.
+  weir::test::child_processes<processes> children{be_child, 1 << 20};
   weir::test::redis_server server{{.unix_socket = true}};
 };
-
-std::int64_t script_calls(weir::test::redis_client& client) {
-  return weir::test::script_calls_of(client);
-}
 
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(waiting_fleet_suite, fixture)
 
 BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
-  BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << weir::test::run_seed());
+  BOOST_TEST_MESSAGE("WEIR_TEST_SEED=" << seed);
   asio::io_context io;
   reservation_wire wire(io.get_executor(), server);
   for (const rules& r : limiters) wire.expect(r.resource, r.policies);
-  for (const int fd : go) {
-    std::array<char, 256> path{};
-    wire.path().copy(path.data(), path.size() - 1);
-    BOOST_TEST_REQUIRE(::write(fd, path.data(), path.size()) == ssize_t{path.size()});
-  }
+  std::array<char, 256> path{};
+  wire.path().copy(path.data(), path.size() - 1);
+  children.send_all(path);
 
   // Until all of them have ended: then no process holds the pipe's other end.
   std::vector<report> reports;
   bool over = false;
-  asio::posix::stream_descriptor told(io, results);
+  asio::posix::stream_descriptor told(io, children.results);
   asio::co_spawn(
       io,
       [&]() -> asio::awaitable<void> {
@@ -237,11 +196,9 @@ BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
       asio::detached);
   weir::test::run_until(io, [&] { return over; });
   for (std::size_t i = 0; i < processes; ++i) {
-    int status = 0;
-    BOOST_TEST(::waitpid(children[i], &status, 0) == children[i]);
+    const int status = children.wait(i);
     const bool was_killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     BOOST_TEST((i == to_be_killed ? was_killed : status == 0));
-    children[i] = 0;
   }
   // What the last ones gave back may be on its way.
   while (io.poll() > 0) {
@@ -297,7 +254,7 @@ BOOST_AUTO_TEST_CASE(four_processes_wait_and_one_is_killed) {
   // No waiter asks twice, and waiters that come at one time are asked for together. (The last ones
   // ask once more each.)
   weir::test::redis_client client(server);
-  const std::int64_t at_the_server = script_calls(client);
+  const std::int64_t at_the_server = weir::test::script_calls_of(client);
   BOOST_TEST(at_the_server <= asked + static_cast<std::int64_t>(processes));
   BOOST_TEST(calls < asked);
   BOOST_TEST_MESSAGE(asked << " turns asked for or given back, in " << at_the_server

@@ -7,20 +7,7 @@
 
 #include "integration/acquire_queue_fixture.hpp"
 
-namespace waiting_together_test {
-namespace {
-
-using namespace weir::test::waiting;
-using weir::decision;
-using weir::error;
-using weir::leaky_bucket;
-using weir::limiter;
-using weir::limiter_options;
-using weir::on_failure;
-using weir::sliding_window;
-using weir::token_bucket;
-using weir::test::crowd;
-using weir::test::outcome;
+namespace weir::test::waiting::waiting_together_test {
 
 const limiter_options together{.group = "g"};
 
@@ -43,8 +30,6 @@ struct procession {
     }
   }
 };
-
-}  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(waiting_together_suite, fixture)
 
@@ -266,4 +251,4 @@ BOOST_AUTO_TEST_CASE(an_answer_to_acquire_tells_acquire_all_of_a_cool_down) {
 
 BOOST_AUTO_TEST_SUITE_END()
 
-}  // namespace waiting_together_test
+}  // namespace weir::test::waiting::waiting_together_test

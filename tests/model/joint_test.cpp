@@ -27,9 +27,20 @@ class plain_hold final : public model::reference {
     if (has_effect(now) && until_ >= begin + length) return;
     until_ = begin + length;
     length_ = length;
+    is_guess_ = false;
+  }
+  /// The vendor has refused and named no time; or, with zero, it has served a call.
+  void guess(std::int64_t now, std::int64_t first, std::int64_t longest) {
+    if (!has_effect(now)) forget();
+    if (until_ > now) return;
+    const bool still_refuses = is_guess_ && now - until_ <= length_;
+    if (first == 0) return forget();
+    length_ = std::min(longest, std::max(first, still_refuses ? 2 * length_ : 0));
+    until_ = now + length_;
+    is_guess_ = true;
   }
   decision record(std::int64_t now, std::int64_t cost) override {
-    if (!has_effect(now)) until_ = length_ = 0;
+    if (!has_effect(now)) forget();
     return fetch(now, cost);
   }
   decision fetch(std::int64_t now, std::int64_t) const override {
@@ -46,10 +57,15 @@ class plain_hold final : public model::reference {
   }
 
  private:
+  void forget() {
+    until_ = length_ = 0;
+    is_guess_ = false;
+  }
   /// A clock that is behind by the cool-down's length, and a minute, has forgotten it.
   bool has_effect(std::int64_t now) const { return until_ - length_ <= now + length_ + 60'000'000; }
 
   std::int64_t until_ = 0, length_ = 0;
+  bool is_guess_ = false;
 };
 
 /// One subject of several policies, three times over. A hold may stand behind each.
@@ -131,8 +147,15 @@ class joint_trace {
       auto* plain = dynamic_cast<plain_hold*>(expected_[i].get());
       if (!plain || random_.one_in(2)) continue;
       const std::int64_t pause = random_.magnitude(2 * span_);
-      const policies::cool_down asked(pause);
-      plain->pause(clock_->now(), pause);
+      const std::int64_t longest = random_.one_in(2) ? 0 : pause + random_.magnitude(4 * span_);
+      // As after a call that the vendor has served.
+      const std::int64_t length = longest > 0 && random_.one_in(6) ? 0 : pause;
+      const policies::cool_down asked(length, longest);
+      if (longest > 0) {
+        plain->guess(clock_->now(), length, longest);
+      } else {
+        plain->pause(clock_->now(), length);
+      }
       asked.record(std::get<policies::cool_down::state>(states_[i]), clock_->now(), 1);
       at_.scripts.set_clock(clock_->now());
       const std::string key[] = {asked_.keys[i]};

@@ -47,6 +47,8 @@ struct limiter_fixture {
   }
 };
 
+inline constexpr fixed_window plenty_a_day{.limit = max_units, .window = std::chrono::hours{24}};
+
 /// The same with a server, for tests on it, and for tests on it and on the memory store.
 struct server_fixture : limiter_fixture {
   redis_server server;
@@ -66,6 +68,12 @@ struct server_fixture : limiter_fixture {
         test(open(in_memory));
       }
     }
+  }
+  /// A limiter "r" of plenty_a_day whose store has a connection.
+  limiter connected(const store& s) {
+    limiter l(s, "r", plenty_a_day);
+    answer([&](auto h) { l.fetch("connected?", h); });
+    return l;
   }
   /// How often the server has run the command, in scripts and alone.
   std::int64_t runs_of(const std::string& command) { return test::runs_of(client, command); }

@@ -23,6 +23,18 @@ struct fixture {
     }
     return found;
   }
+  /// Gives the slots of node 1 to node 3, with their counts.
+  void move_slots() {
+    for (simulated_node& n : c.servers) {
+      for (std::uint16_t& owner : n.view) {
+        if (owner == 1) owner = 3;
+      }
+    }
+    c.servers[3].counts.merge(c.servers[1].counts);
+  }
+  simulated_link& link_to(int node) {
+    return **std::ranges::find(c.links, node, [](const auto& l) { return l->node; });
+  }
   int maps_asked() const {
     int sum = 0;
     for (const simulated_node& n : c.servers) sum += n.maps;
@@ -37,12 +49,7 @@ BOOST_AUTO_TEST_CASE(many_redirects_ask_for_the_map_once) {
   for (const std::string& s : subjects) c.submit(limiter, s);
   step_while_busy(c);
   BOOST_TEST(c.servers[1].executed == 50);
-  for (simulated_node& n : c.servers) {
-    for (std::uint16_t& owner : n.view) {
-      if (owner == 1) owner = 3;
-    }
-  }
-  c.servers[3].counts.merge(c.servers[1].counts);
+  move_slots();
   c.now += std::chrono::seconds{1};  // later than a map that has just come
   const int before = maps_asked();
   for (const std::string& s : subjects) c.submit(limiter, s);
@@ -63,6 +70,53 @@ BOOST_AUTO_TEST_CASE(a_master_without_checks_gets_no_connection) {
   BOOST_TEST(connected.count(2) == 1u);
   // One of the two seeds was asked for the map.
   BOOST_TEST(connected.count(0) + connected.count(4) == 1u);
+}
+
+// The connection would stay open, and the node would be asked for the map, for ever.
+BOOST_AUTO_TEST_CASE(a_node_that_has_lost_its_slots_is_left_when_it_owes_no_answer) {
+  for (const bool owes : {false, true}) {
+    BOOST_TEST_CONTEXT("it owes an answer: " << owes) {
+      fixture f;
+      const auto subjects = f.subjects_of(1, 2);
+      f.c.submit(f.limiter, subjects[0]);
+      calm_down(f.c);
+      simulated_link& old = f.link_to(1);
+      if (owes) f.c.submit(f.limiter, subjects[1]);
+      const int before = f.c.servers[1].executed;
+      while (f.c.servers[1].executed < before + owes) f.c.step(old);
+      f.move_slots();
+      const auto but = owes ? &old : nullptr;
+      for (const int maps = f.maps_asked(); f.maps_asked() == maps;) {
+        if (!step_all(f.c, but)) f.c.wait();
+      }
+      while (step_all(f.c, but)) continue;
+      BOOST_TEST((old.core.is_closing() || old.is_stopped()) == !owes);
+      step_while_busy(f.c);
+      BOOST_TEST(old.is_stopped());
+      judge(f.c);
+    }
+  }
+}
+
+// A missing reply may mean that the node is no master any more.
+BOOST_AUTO_TEST_CASE(a_check_without_a_reply_asks_for_the_map) {
+  c.options.timeout = 2s;
+  const auto subjects = subjects_of(1, 1);
+  c.submit(limiter, subjects[0]);
+  calm_down(c);
+  simulated_link& silent = link_to(1);
+  const fake_check& check = c.submit(limiter, subjects[0]);
+  while (c.servers[1].executed < 2) c.step(silent);
+  const int before = maps_asked();
+  while (check.finished == 0) {
+    if (!step_all(c, &silent)) c.wait();
+  }
+  BOOST_TEST((check.ec == error::no_reply), check.ec.message());
+  const moment end = c.now + 1s;  // sooner than the next map that nothing asks for
+  while (c.now < end && maps_asked() == before) {
+    if (!step_all(c, &silent)) c.wait();
+  }
+  BOOST_TEST(maps_asked() == before + 1);
 }
 
 // While the next seed was being asked, calls were decided as if there were no cluster.

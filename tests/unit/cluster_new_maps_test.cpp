@@ -88,6 +88,8 @@ BOOST_AUTO_TEST_CASE(a_slot_without_an_owner_is_held_when_its_node_has_left_the_
   }
   const fake_check& held = c.submit(one, subject);
   BOOST_TEST(held.check().route.is_held);
+  step_while_busy(c);  // the answer of the third node comes
+  BOOST_TEST(held.check().route.is_held);
   for (simulated_node& n : c.servers) n.view[slot] = 3;
   third.importing.clear();
   end_well();

@@ -389,6 +389,13 @@ BOOST_AUTO_TEST_CASE(a_direct_check_that_is_cancelled_too_late_does_not_begin_to
     BOOST_TEST(s.held->returned == (delay == 0us ? 0 : 1));
     BOOST_TEST(s.room().lines() == 0u);
   }
+  stage s;
+  s.held->state = held_store::answered;
+  auto& a = s.acquire("a");
+  s.cancel(a);
+  s.held->fail(error::connection_refused);
+  s.poll();
+  BOOST_TEST(a.has(asio::error::operation_aborted));
 }
 
 BOOST_AUTO_TEST_CASE(a_cool_down_that_begins_meanwhile_covers_a_direct_check) {

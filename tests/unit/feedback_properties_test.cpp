@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "feedback_fixture.hpp"
+#include "support/date_forms.hpp"
 #include "support/random_source.hpp"
 #include "support/sanitized.hpp"
 
@@ -109,7 +110,10 @@ std::string random_count(random_source& random) {
 }
 
 std::string random_value(random_source& random) {
-  switch (random.between(0, 12)) {
+  switch (random.between(0, 13)) {
+    case 13:
+      return date_in_form(static_cast<int>(random.between(0, date_forms - 1)),
+                          1'776'782'282 + random.between(-5'000, 5'000));
     case 0:
       return "Tue, 21 Apr 2026 14:" + std::to_string(random.between(10, 59)) + ":02 GMT";
     case 1:
@@ -365,7 +369,7 @@ BOOST_AUTO_TEST_CASE(long_values_and_many_headers_are_read_like_others) {
       .refused = true,
       .blocked_for = 7s,
       .source = weir::feedback_source::retry_after,
-      .requests = {1, 1'000'000'000'000'000'000, {}, weir::feedback_source::x_ratelimit}};
+      .requests = {1, 9'000'000'000'000'000'000, {}, weir::feedback_source::x_ratelimit}};
   BOOST_TEST(weir::read_feedback(429, headers, at_now) == expected);
 }
 

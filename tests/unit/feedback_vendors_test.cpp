@@ -253,14 +253,14 @@ BOOST_AUTO_TEST_CASE(vendors_with_a_reset_in_words) {
        "X-RateLimit-Remaining: 0\n"
        "X-RateLimit-Next: 2026-04-21T14:38:12.500Z",
        refused(10500ms, x_ratelimit, {0, 60, 10500ms, x_ratelimit})},
-      // lemlist: developer.lemlist.com. A date as JavaScript prints it is none that we read;
-      // Retry-After does.
+      // lemlist: developer.lemlist.com. A date as JavaScript prints it.
       {"429\n"
+       "Date: Tue, 16 Feb 2021 08:02:40 GMT\n"
        "Retry-After: 2\n"
        "X-RateLimit-Limit: 20\n"
        "X-RateLimit-Remaining: 7\n"
        "X-RateLimit-Reset: Tue Feb 16 2021 09:02:42 GMT+0100 (Central European Standard Time)",
-       refused(2s, retry_after, {7, 20, {}, x_ratelimit})},
+       refused(2s, retry_after, {7, 20, 2s, x_ratelimit})},
   };
   expect_rows(rows);
 }

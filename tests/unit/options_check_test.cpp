@@ -7,7 +7,6 @@
 #include <boost/asio/use_future.hpp>
 #include <boost/system/system_error.hpp>
 
-#include "memory/options_check.hpp"
 #include "redis/options_check.hpp"
 #include "support/test.hpp"
 #include "weir/weir.hpp"
@@ -41,10 +40,16 @@ std::string redis_fault(const std::function<void(redis_options&)>& change) {
   return weir::redis::fault_of(o);
 }
 
-std::string memory_fault(const std::function<void(memory_options&)>& change) {
-  memory_options o;
-  change(o);
-  return weir::memory::fault_of(o);
+/// What making the store throws; empty if it is made.
+std::string memory_fault(const memory_options& o) {
+  boost::asio::io_context io;
+  try {
+    make_memory_store(io, o).close();
+  } catch (const boost::system::system_error& e) {
+    BOOST_TEST((e.code() == error::invalid_options));
+    return e.what();
+  }
+  return {};
 }
 
 BOOST_AUTO_TEST_SUITE(options_check_suite)
@@ -93,13 +98,17 @@ BOOST_AUTO_TEST_CASE(counts_out_of_range_are_refused_by_name_and_range) {
                "max_pending is not from 1 to 1000000000");
     BOOST_TEST(redis_fault([&](auto& o) { o.max_keys_per_call = n; }) ==
                "max_keys_per_call is not from 1 to 1000");
-    BOOST_TEST(memory_fault([&](auto& o) { o.max_subjects = n; }) ==
-               "max_subjects is not from 1 to 1000000000000");
-    BOOST_TEST(memory_fault([&](auto& o) { o.max_settled = n; }) ==
-               "max_settled is not from 1 to 1000000000");
-    BOOST_TEST(memory_fault([&](auto& o) { o.shards = n; }) == "shards is not from 1 to 65536");
+    const std::pair<memory_options, std::string> rows[] = {
+        {{.max_subjects = n}, "max_subjects is not from 1 to 1000000000000: "},
+        {{.max_settled = n}, "max_settled is not from 1 to 1000000000: "},
+        {{.shards = n}, "shards is not from 1 to 65536: "},
+    };
+    for (const auto& [options, says] : rows) {
+      const std::string fault = memory_fault(options);
+      BOOST_TEST(fault.starts_with("memory_options: " + says), fault);
+    }
   }
-  BOOST_TEST(memory_fault([](auto& o) { o.max_subjects = 1, o.shards = 65'536; }) == "");
+  BOOST_TEST(memory_fault({.max_subjects = 1, .shards = 65'536}) == "");
 }
 
 BOOST_AUTO_TEST_CASE(a_store_with_numbers_out_of_range_is_not_made) {

@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "line_options.hpp"
 #include "redis/pipeline.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
@@ -66,9 +67,8 @@ class overload_fleet {
  private:
   struct process {
     explicit process(std::size_t i)
-        : line({.max_pending = 1'000'000,
-                .breaker_failures = 20,
-                .seed = static_cast<std::uint32_t>(i + 1)}) {}
+        : line(line_options{.max_pending = 1'000'000, .breaker_failures = 20},
+               static_cast<std::uint32_t>(i + 1)) {}
     pipeline line;
     reply_reader reader;
     weir::test::command_reader commands;

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <chrono>
 
+#include "line_options.hpp"
 #include "redis/pipeline.hpp"
 #include "support/fake_check.hpp"
 #include "window_reply.hpp"
@@ -26,8 +27,8 @@ inline std::size_t count_of(std::string_view text, std::string_view what) {
 /// A pipeline whose bytes the test writes and answers itself.
 struct fixture {
   /// A new connection takes a full write at once: most tests are not about how that grows.
-  explicit fixture(pipeline::options o = {}, std::size_t first = coalescer::max_keys_per_write)
-      : line((o.first_keys = first, o)) {}
+  explicit fixture(const line_options& o = {}, std::size_t first = coalescer::max_keys_per_write)
+      : line(o, 1, first) {}
 
   // A fixed window of 3: a reply is now, then start, count and 0 of each key.
   core_ptr core = make_core("r", fixed_window{.limit = 3, .window = 10s});

@@ -15,7 +15,7 @@ using weir::detail::check_stage;
 using weir::detail::lease_act;
 
 struct gate_fixture : fixture {
-  explicit gate_fixture(weir::redis::pipeline::options o = {},
+  explicit gate_fixture(const line_options& o = {},
                         std::size_t first = weir::redis::coalescer::max_keys_per_write)
       : fixture(o, first) {
     line.connected();

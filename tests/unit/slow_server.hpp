@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/lateness.hpp"
+#include "line_options.hpp"
 #include "redis/pipeline.hpp"
 #include "support/command_reader.hpp"
 #include "support/fake_check.hpp"
@@ -33,7 +34,7 @@ class slow_server_stage {
     std::size_t refused = 0;   // circuit_open, overloaded
   };
 
-  slow_server_stage(pipeline::options o, duration round_trip)
+  slow_server_stage(const line_options& o, duration round_trip)
       : line_(o), trip_(round_trip / 2), core_(weir::test::make_core("r", policy())) {
     line_.connected(script_set().set(),
                     std::chrono::duration_cast<std::chrono::microseconds>(round_trip));

@@ -64,7 +64,7 @@ const std::vector<sample<policies::sliding_window::state>> sliding_windows{
     {{.start = t, .current = 1, .written = t}, true},
     {{.start = t, .current = 1, .at_last = 1}, true}};
 const std::vector<sample<policies::cool_down::state>> cool_downs{
-    {{}, false}, {{.until = most, .length = policies::cool_down::longest}, false}};
+    {{}, false}, {{.until = most, .marked_length = policies::cool_down::longest}, false}};
 
 /// Each of them after each of them.
 template <class State>

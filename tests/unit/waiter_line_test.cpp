@@ -238,20 +238,11 @@ BOOST_AUTO_TEST_CASE(patience_ends_with_the_last_error) {
   BOOST_TEST(s.line->is_idle());
 }
 
+// One to a server_is_not_cluster was repeated until the end of max_wait, unlike its sibling.
 BOOST_AUTO_TEST_CASE(a_request_that_may_have_booked_or_will_not_pass_is_not_repeated) {
   for (const error e : {error::no_reply, error::outcome_unknown, error::protocol_error,
-                        error::authentication_failed, error::out_of_memory, error::store_closed}) {
-    line_stage s({});
-    s.arrive();
-    s.fail(0, e);
-    WEIR_TEST_NUMBERS(s.told(), {0});
-    WEIR_TEST_ERROR(s.error_of(0), e);
-  }
-}
-
-// It was repeated until the end of max_wait, unlike its sibling server_is_cluster.
-BOOST_AUTO_TEST_CASE(a_server_that_is_not_a_node_of_a_cluster_is_not_asked_again) {
-  for (const error e : {error::server_is_not_cluster, error::server_is_cluster}) {
+                        error::authentication_failed, error::out_of_memory, error::store_closed,
+                        error::server_is_not_cluster, error::server_is_cluster}) {
     line_stage s({});
     s.arrive();
     s.fail(0, e);

@@ -88,7 +88,8 @@ struct in_flight {
   bool was_put_off : 1 = false;  // its deadline, because the process stood still
   bool came_back : 1 = false;    // it was sent before and did not run
   bool left_stand_in : 1 = false;
-  std::uint8_t resends = 0;  // how often it was sent again: no script, or a swap lost
+  bool is_counted : 1 = false;  // for limiter::stats()
+  std::uint8_t resends = 0;     // how often it was sent again: no script, or a swap lost
   // Its index among the checks of one key in a script call. With memcached: how many requests for
   // the value of its subject were sent before it came.
   std::uint32_t position = 0;
@@ -276,7 +277,7 @@ inline bool lowers(const check& c) noexcept {
   return settles(c) && as<settle_request>(c).cause == settle_cause::vendor;
 }
 
-/// Counts a call that has ended, for limiter::stats().
+/// Counts a call that has ended, for limiter::stats(), unless that is done.
 WEIR_EXPORT void note_end(const check& c) noexcept;
 
 /// Validates the check and hands it to its limiter's waiting room (acquire) or store. The handler

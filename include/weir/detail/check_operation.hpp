@@ -166,7 +166,7 @@ class check_operation final : public Check {
   }
 
   static void complete(check_operation* op) {
-    note_end(*op);
+    if (!op->flight.is_counted) note_end(*op);
     asio::get_associated_cancellation_slot(op->handler_).clear();
     // The library's own handlers take more from the check; see enter_operation.hpp.
     if constexpr (requires(check& c) { op->handler_.take_from(c); }) op->handler_.take_from(*op);

@@ -125,13 +125,15 @@ struct lease_request {
   lease_act act = lease_act::enter;
 };
 
-/// Starts a cool-down of the subject, for as many microseconds as it has units.
+/// Starts a cool-down of the subject, for as many microseconds as it has units. If these are a
+/// guess, the store may double them; zero then forgets the guess before.
 struct cool_down_request {
   static constexpr check_kind kind = check_kind::cool_down;
   static constexpr request_traits traits() noexcept { return asks::cool_down; }
 
   cool_down_origin origin = cool_down_origin::call;
-  bool was_clamped = false;  // start_check() cut the duration to max_cool_down
+  std::int64_t longest_guess = 0;  // 0: no guess
+  bool was_clamped = false;        // start_check() cut the duration to max_cool_down
 };
 
 /// Forgets the subject.

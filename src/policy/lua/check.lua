@@ -6,14 +6,14 @@
 -- function of its own: to make one costs more than many steps. It only notes a check with a key in
 -- another state, and a reservation that would have to wait; the full kernels then take them.
 --
--- A template of redis/script/scripts.cpp, which puts the sections together: @head; unless the list
--- needs the full kernels, @one or @several; prelude.lua; @kernels; @record_one or @record_several;
--- @answer. A line that begins with "@one ", "@several ", "@whole " or "@parts " is kept only for a
--- list of one kernel, of several, for a bucket with whole microseconds, or with parts of one. Each
--- block between "@each" and "@end" is repeated for each tier, one with "@write" only for a tier
--- that writes. There, @nth stands for the tier's number, counted from 1; @key for the index in KEYS
--- of the tier's key for check `i`; a name that ends with an underscore gets the tier's number
--- behind it; and these lines become the section of the kernel's file with that name:
+-- A template of redis/script/scripts.cpp, which puts the sections together: @@head; unless the list
+-- needs the full kernels, @@one or @@several; prelude.lua; @@kernels; @@record_one or
+-- @@record_several; @@answer. A line that begins with "@one ", "@several ", "@whole " or "@parts "
+-- is kept only for a list of one kernel, of several, for a bucket with whole microseconds, or with
+-- parts of one. Each block between "@each" and "@end" is repeated for each tier, one with "@write"
+-- only for a tier that writes. There, @nth stands for the tier's number, counted from 1; @key for
+-- the index in KEYS of the tier's key for check `i`; a name that ends with an underscore gets the
+-- tier's number behind it; and these lines become the section of the kernel's file with that name:
 --
 --   @constants  the names of its constants, with a comma behind each. A name that ends with "text_"
 --               is a text, others are numbers. A list with a common path takes @common_constants in
@@ -59,7 +59,7 @@
 --        and of reservations, for each of equal ones, its time and the states that it found then
 --        (now, if nothing was reserved)
 
-@head
+@@head
 local ARGV, keys, call, pcall, read = ARGV, KEYS, redis.call, redis.pcall, struct.unpack
 @locals
 -- `position` is there because a name has to follow the last comma.
@@ -71,7 +71,7 @@ local counted, @flags max_wait,
 -- `rare` has the noted checks. From `rest` on, the common path has looked at no check.
 local n, shown, found, rare, rest = #keys / @tiers, @shown
 
-@one
+@@one
 @each
 @start
 @end
@@ -138,7 +138,7 @@ if not rare then
   @parts return table.concat(found, ' ')
 end
 
-@several
+@@several
 @each
 @start
 @end
@@ -225,7 +225,7 @@ if not rare then
   return table.concat(found, '', 1, shown * n)
 end
 
-@kernels
+@@kernels
 local check_at, leaky, width, leaky_tiers, scratch, into = {}, {}, {@widths}, 0, {}, {}
 for t = 1, @tiers do
   leaky[t] = floor(flags / 2 ^ t) % 2 == 1
@@ -236,14 +236,14 @@ end
 @end
 local function key_of(i, t) return keys[i + (t - 1) * n] end
 
-@record_one
+@@record_one
 -- Answers so many equal checks: the states before them go to `into`.
 local function record(i, wanted)
   check_at[1](keys[i], wanted, wanted ~= look_only, into, 1)
   if into[1] == foreign and not refusal then into[1] = unreadable(keys[i]) end
 end
 
-@record_several
+@@record_several
 -- If one leaky bucket delays a request, the others count it at that later time: otherwise later
 -- requests there would go together with it. So each of equal checks has its own delay.
 local function one_by_one(i, wanted)
@@ -285,7 +285,7 @@ local function record(i, wanted)
   end
 end
 
-@answer
+@@answer
 -- Counts each of equal requests at the first time at which all kernels let it pass, if that is
 -- within the longest wait; else nowhere.
 local function reserve(i, wanted)

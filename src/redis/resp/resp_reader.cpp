@@ -63,6 +63,17 @@ std::size_t reply_view::after(std::size_t index) const noexcept {
   return index;
 }
 
+std::string_view reply_view::text_at(std::size_t index, std::string_view key) const noexcept {
+  const std::size_t end = after(index);
+  for (std::size_t at = index + 1; at < end;) {
+    const std::size_t value = after(at);
+    if (value >= end) break;
+    if (values_[at].text == key) return values_[value].text;
+    at = after(value);
+  }
+  return {};
+}
+
 const reply_view* reply_reader::next(error_code& ec) {
   if (failure_ == nullptr) {
     outcome result;
@@ -126,7 +137,7 @@ reply_reader::outcome reply_reader::read_value(const char*& at, const char* end)
   if (at == end) return outcome::starved;
   switch (*at) {
     case ':':
-      return read_integers(at, end);
+      return read_integer(at, end);
     case '*':
       type_ = reply_type::array;
       return open_aggregate(at, end);
@@ -179,35 +190,21 @@ reply_reader::outcome reply_reader::read_value(const char*& at, const char* end)
   return read_line(at, end);
 }
 
-// Reads an integer and those that follow directly, because the scripts' replies hold only these.
-reply_reader::outcome reply_reader::read_integers(const char*& at, const char* end) {
+reply_reader::outcome reply_reader::read_integer(const char*& at, const char* end) {
   constexpr auto max = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-  outcome result = outcome::going;
-  const char* next = at;
-  do {
-    const char* p = next + 1;
-    if (p == end) {
-      result = outcome::starved;
-      break;
-    }
-    const bool negative = *p == '-';
-    if (negative || *p == '+') ++p;
-    std::uint64_t number = 0;
-    const scan scanned = scan_number(p, end, number);
-    if (scanned == scan::starved) {
-      result = outcome::starved;
-      break;
-    }
-    if (scanned == scan::broken) return broken("not an integer");
-    if (number > max + (negative ? 1 : 0)) return broken("integer beyond 64 bits");
-    // Negated while unsigned: the least integer has no positive counterpart.
-    const auto value = static_cast<std::int64_t>(negative ? 0 - number : number);
-    add(reply_type::integer, value);
-    next = p;
-    result = close_value();
-  } while (result == outcome::going && next != end && *next == ':');
-  at = next;
-  return result;
+  const char* p = at + 1;
+  if (p == end) return outcome::starved;
+  const bool negative = *p == '-';
+  if (negative || *p == '+') ++p;
+  std::uint64_t number = 0;
+  const scan scanned = scan_number(p, end, number);
+  if (scanned == scan::starved) return outcome::starved;
+  if (scanned == scan::broken) return broken("not an integer");
+  if (number > max + (negative ? 1 : 0)) return broken("integer beyond 64 bits");
+  // Negated while unsigned: the least integer has no positive counterpart.
+  add(reply_type::integer, static_cast<std::int64_t>(negative ? 0 - number : number));
+  at = p;
+  return close_value();
 }
 
 // Reads the values of fixed length: null and the booleans.

@@ -73,6 +73,10 @@ class reply_view {
   /// The index of the first value behind the value at `index` and its children.
   std::size_t after(std::size_t index) const noexcept;
 
+  /// The text of the value behind that key, in the value at `index`: a map, or an array with keys
+  /// and values in turn (RESP2). Empty if it is missing.
+  std::string_view text_at(std::size_t index, std::string_view key) const noexcept;
+
  private:
   friend class reply_reader;
   std::span<const reply_value> values_;
@@ -104,7 +108,7 @@ class reply_view {
 /// null after every commit, and `prepare` asks for at most n bytes, the buffer stays below
 /// 2 * (max_reply_bytes + max_line + n) + 1 KiB, with at most max_values values (room for twice as
 /// many).
-/// The memory of a rare large reply is freed after a number of small ones.
+/// The memory of a large reply is freed when the next one is small.
 ///
 /// Not thread-safe. std::bad_alloc from `prepare` changes nothing; from `next` it breaks the
 /// stream, as a framing error does.
@@ -159,7 +163,7 @@ class reply_reader {
   outcome resume(const char*& at, const char* end);
   outcome read_value(const char*& at, const char* end);
   outcome read_fixed(const char*& at, const char* end);
-  outcome read_integers(const char*& at, const char* end);
+  outcome read_integer(const char*& at, const char* end);
   outcome open_aggregate(const char*& at, const char* end);
   outcome open_bulk(const char*& at, const char* end);
   outcome read_bulk(const char*& at, const char* end);
@@ -169,7 +173,7 @@ class reply_reader {
   outcome read_length(const char*& at, const char* end, std::uint64_t& length, bool& null);
   outcome broken(const char* why) noexcept;
 
-  void shrink_if_calm(std::size_t at_least);
+  void shrink_if_roomy(std::size_t at_least);
   void relocate(std::size_t capacity);
 
   reply_limits limits_;
@@ -195,8 +199,6 @@ class reply_reader {
   std::size_t scanned_ = 0;  // bytes of the current line that hold no terminator
 
   const char* failure_ = nullptr;
-  std::size_t peak_ = 0;  // the most unread bytes since the last prepare
-  unsigned calm_ = 0;     // consecutive prepares that needed far less memory
   std::uint64_t work_ = 0;
   reply_view view_;
 };

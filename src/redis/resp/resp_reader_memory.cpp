@@ -12,7 +12,6 @@ namespace {
 constexpr std::size_t min_capacity = 256;
 constexpr std::size_t keep_capacity = 64 * 1024;  // up to this size, memory is never freed
 constexpr std::size_t keep_values = 1024;
-constexpr unsigned calm_enough = 16;
 
 }  // namespace
 
@@ -24,7 +23,7 @@ std::span<char> reply_reader::prepare(std::size_t at_least) {
   }
   const std::size_t unread = end_ - begin_;
   if (unread == 0) begin_ = pos_ = end_ = 0;
-  shrink_if_calm(at_least);
+  shrink_if_roomy(at_least);
   if (capacity_ - end_ < at_least) {
     // Moves the unread bytes in place only if at least as many were consumed, else into twice the
     // room: in both cases as many bytes must come before the next move.
@@ -37,7 +36,6 @@ std::span<char> reply_reader::prepare(std::size_t at_least) {
 void reply_reader::commit(std::size_t n) noexcept {
   assert(n <= capacity_ - end_);
   end_ += n;
-  peak_ = std::max(peak_, end_ - begin_);
 }
 
 void reply_reader::clear() noexcept {
@@ -52,27 +50,17 @@ void reply_reader::clear() noexcept {
   in_reply_ = false;
   state_ = state::value;
   failure_ = nullptr;
-  peak_ = 0;
 }
 
-// Frees memory that a large reply took, after many small ones.
-void reply_reader::shrink_if_calm(std::size_t at_least) {
-  const std::size_t unread = end_ - begin_;
-  const bool roomy = capacity_ > keep_capacity && peak_ + at_least <= capacity_ / 4;
-  const bool many = values_.size() > keep_values && count_ <= values_.size() / 4;
-  peak_ = unread;
-  if (!roomy && !many) {
-    calm_ = 0;
-    return;
+// Frees memory if three quarters are not needed: then all moves together stay linear.
+void reply_reader::shrink_if_roomy(std::size_t at_least) {
+  const std::size_t wanted = end_ - begin_ + at_least;
+  if (capacity_ > keep_capacity && wanted <= capacity_ / 4) {
+    relocate(std::max(keep_capacity, 2 * wanted));
   }
-  if (++calm_ < calm_enough) return;
-  calm_ = 0;
-  if (roomy) relocate(std::max(keep_capacity, 2 * (unread + at_least)));
-  if (many) {
-    const auto used = values_.begin() + static_cast<std::ptrdiff_t>(count_);
-    std::vector<reply_value> fewer(std::max(keep_values, 2 * count_));
-    std::copy(values_.begin(), used, fewer.begin());
-    values_.swap(fewer);
+  if (values_.size() > keep_values && count_ <= values_.size() / 4) {
+    values_.resize(std::max(keep_values, 2 * count_));
+    values_.shrink_to_fit();
   }
 }
 

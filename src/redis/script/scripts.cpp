@@ -45,35 +45,28 @@ std::string number(std::size_t n) { return std::to_string(n); }
 
 constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyz_";
 
-/// True for a line that begins a section: "@" and a name, and nothing else.
-bool begins_section(std::string_view line) {
-  return line.size() > 1 && line[0] == '@' && line.find_first_not_of(letters, 1) == line.npos;
-}
-
-/// The lines behind the line "@name", up to the next one that begins a section; null if the file
-/// has no such section.
-std::string_view section_of(std::string_view file, std::string_view name) {
+/// The lines behind the line of this mark and name, up to the next line of a mark and a name; null
+/// if the file has no such section.
+std::string_view section_of(std::string_view file, std::string_view name,
+                            std::string_view mark = "@") {
+  const auto line_at = [&](std::size_t at) { return file.substr(at, file.find('\n', at) - at); };
+  const auto begins_section = [&](std::string_view line) {
+    return line.size() > mark.size() && line.starts_with(mark) &&
+           line.find_first_not_of(letters, mark.size()) == line.npos;
+  };
   for (std::size_t at = 0; at < file.size();) {
-    const std::size_t end = file.find('\n', at);
-    const std::string_view line = file.substr(at, end - at);
-    at = end + 1;
-    if (line.empty() || line[0] != '@' || line.substr(1) != name) continue;
+    const std::string_view line = line_at(at);
+    at += line.size() + 1;
+    if (!begins_section(line) || line.substr(mark.size()) != name) continue;
     std::size_t stop = at;
-    while (stop < file.size() && !begins_section(file.substr(stop, file.find('\n', stop) - stop))) {
-      stop = file.find('\n', stop) + 1;
-    }
+    while (stop < file.size() && !begins_section(line_at(stop))) stop += line_at(stop).size() + 1;
     return file.substr(at, stop - at);
   }
   return {};
 }
 
-/// The driver's sections hold lines that look like the beginnings of others.
-std::string_view driver_section(std::string_view name, std::string_view next) {
-  const std::string_view driver = policies::lua::check_lua;
-  const std::string begin = "@" + std::string(name) + "\n", end = "@" + std::string(next) + "\n";
-  const std::size_t from = driver.find(begin) + begin.size();
-  const std::size_t to = next.empty() ? driver.size() : driver.find("\n" + end, from) + 1;
-  return driver.substr(from, to - from);
+std::string_view driver_section(std::string_view name) {
+  return section_of(policies::lua::check_lua, name, "@@");
 }
 
 /// What the template needs to know of a kernel.
@@ -230,11 +223,10 @@ std::string locals_for(std::string_view path) {
 
 std::string text_of(const kernel_list& list) {
   const bool is_one = list.tiers.size() == 1;
-  std::string text(driver_section("head", "one"));
+  std::string text(driver_section("head"));
   std::string locals;
   if (list.has_common_path) {
-    std::string path = repeated(
-        list, is_one ? driver_section("one", "several") : driver_section("several", "kernels"));
+    std::string path = repeated(list, driver_section(is_one ? "one" : "several"));
     choose_lines(path, "@one ", is_one);
     choose_lines(path, "@several ", !is_one);
     locals = locals_for(path);
@@ -242,10 +234,9 @@ std::string text_of(const kernel_list& list) {
     if (is_one) text += "local flags = 0\n";
   }
   text += policies::lua::prelude_lua;
-  text += driver_section("kernels", "record_one");
-  text += is_one ? driver_section("record_one", "record_several")
-                 : driver_section("record_several", "answer");
-  text += driver_section("answer", "");
+  text += driver_section("kernels");
+  text += driver_section(is_one ? "record_one" : "record_several");
+  text += driver_section("answer");
   text = repeated(list, text);
 
   replace_all(text, "@locals\n", locals);

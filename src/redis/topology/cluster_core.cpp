@@ -98,18 +98,16 @@ cluster_core::index cluster_core::node_of(const check& c) const {
 }
 
 void cluster_core::cancel(check& c, detail::cancel_scope scope) {
-  if (c.route.is_held) return cancel_held(c);
+  if (c.route.is_held) {
+    unhold(c);
+    c.ec = boost::asio::error::operation_aborted;
+    return finish(c, error{});
+  }
   const index i = node_of(c);
   if (i == none || members_[i].link == nullptr) return;
   members_[i].link->use([&](connection_core& core, time) {
     if (c.flight.stage != check_stage::done) core.cancel(c, scope);
   });
-}
-
-void cluster_core::cancel_held(check& c) {
-  unhold(c);
-  c.ec = boost::asio::error::operation_aborted;
-  finish(c, error{});
 }
 
 /// Notes that the check has left its node.

@@ -123,7 +123,6 @@ class cluster_core {
   held_slot& hold(slot_number s);
   void hold(detail::check& c, time not_before);
   void unhold(detail::check& c);
-  void cancel_held(detail::check& c);
   static void note_keys(held_slot& h, const detail::check& c);
   index node_of(const detail::check& c) const;
   void leave(const detail::check& c);
@@ -133,8 +132,6 @@ class cluster_core {
   void lost(index node, const connection_core::link_news& news, time now,
             std::vector<slot_number>& slots);
   time pause_of_down(slot_number s, time now);
-  template <class F>
-  void pull(index from, F&& which);
   template <class F, class Keep>
   void pull(index from, F&& which, Keep&& keep);
   void pull_held(index from, std::vector<slot_number>& slots);

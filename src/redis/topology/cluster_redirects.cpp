@@ -63,7 +63,9 @@ void cluster_core::on_node_event(index node, const cluster_node& link, time now)
     // its current node.
     const slot& at = slots_[s];
     if (!at.is_held || at.pending == 0 || at.current_node == node) continue;
-    pull(at.current_node, [s](const check& c) { return c.route.slot() == s; });
+    pull(
+        at.current_node, [s](const check& c) { return c.route.slot() == s; },
+        [this](check& c) { hold(c, time::min()); });
   }
   for (const slot_number s : slots) release(s, now);
   members_[node].link->use([](connection_core& core, time) { core.line().proceed(); });
@@ -113,10 +115,6 @@ void cluster_core::pull(index from, F&& which, Keep&& keep) {
     leave(c);
     keep(c);
   }
-}
-template <class F>
-void cluster_core::pull(index from, F&& which) {
-  pull(from, which, [this](check& c) { hold(c, time::min()); });
 }
 
 /// Takes the unsent checks of held slots back from a node, and notes their slots.
