@@ -19,14 +19,17 @@ limiter_tally::limiter_tally(tally_book& book, std::size_t tiers, std::size_t mo
 limiter_tally::~limiter_tally() { book_.leave(calls_); }
 
 void limiter_tally::ended(const check& c) noexcept {
+  const decision& d = c.answer;
+  const bool went_at_once = d.allowed && d.delay.count() == 0;
+  if (went_at_once && c.traits.signs && !c.ec && c.further().empty() && d.source == source::store) {
+    return calls_.add_allowed(1);
+  }
   calls_.add(c);
   for (const term& t : c.further()) {
     impl_of(*t.limiter).tally->calls_.add(c);
     book_.counted_again(c);
   }
-  const decision& d = c.answer;
-  const bool has_waited = c.traits.waits && d.delay.count() > 0;
-  if (d.allowed && !c.ec && !has_waited) return;
+  if (d.allowed && !c.ec && (went_at_once || !c.traits.waits)) return;
   if (refused_ != nullptr && !d.allowed && !c.ec && c.traits.signs) {
     refused_->add(c.subject.view());
   }

@@ -19,7 +19,7 @@ class limiter_tally {
   limiter_tally(tally_book& book, std::size_t tiers, std::size_t most_refused);
   ~limiter_tally();
 
-  /// Counts calls of a plain record that the store has allowed.
+  /// Counts calls of this limiter alone, which the store has allowed.
   void add_allowed(std::uint64_t calls) noexcept { calls_.add_allowed(calls); }
   /// Counts any other call, which is about to be delivered.
   void ended(const check& c) noexcept;

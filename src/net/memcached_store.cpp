@@ -69,7 +69,7 @@ class memcached_store final : public detail::store_backend,
   }
 
   void describe(std::vector<connection_stats>& into) const override {
-    for (const connection& one : connections_) into.push_back(one.stats());
+    for (const connection& one : connections_) into.push_back(one.driver.stats());
   }
   std::string_view key_prefix() const noexcept override { return options_.key_prefix; }
 
@@ -109,7 +109,7 @@ class memcached_store final : public detail::store_backend,
     static bool has_news(const core&) noexcept { return false; }
     static void on_news(bool /*stopped*/) noexcept {}
     void on_happening(const std::string& address, detail::link_history::happening what) {
-      whole_.report({.what = what.what, .cause = what.cause, .address = address});
+      whole.report({.what = what.what, .cause = what.cause, .address = address});
     }
 
     memcached_store& whole;
