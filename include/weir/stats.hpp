@@ -44,7 +44,7 @@ class WEIR_EXPORT duration_histogram {
 /// How calls ended. Calls that take units (record, acquire, enter and their _all forms) are allowed
 /// or refused; fetch, refund, settle, cool_down, on_response and reset are `other` if they had no
 /// error.
-struct call_counts {
+struct WEIR_EXPORT call_counts {
   /// By decision::source: `allowed[static_cast<std::size_t>(source::store)]`.
   std::array<std::uint64_t, 4> allowed{};
   std::array<std::uint64_t, 4> refused{};
@@ -99,7 +99,7 @@ struct connection_stats {
 
 /// What store::stats() gives. The numbers are read one after the other while calls go on: sums may
 /// differ by what ended meanwhile.
-struct store_stats {
+struct WEIR_EXPORT store_stats {
   call_counts calls =
       {};  ///< of all limiters and gates of the store; a call of several counts once
   std::vector<connection_stats> connections{};  ///< none for a memory store
