@@ -135,8 +135,12 @@ struct joint_decision : decision {
       : decision(d), further(more) {}
 };
 
-/// For logs, in words and pairs of name and value, such as "refused limit=20 used=20 remaining=0
-/// retry_after=50ms reset_after=200ms". Left out are the store as the source, a tier of -1, and a
+/// For logs, in words and pairs of name and value, such as "refused (the limit is used up) limit=20
+/// used=20 remaining=0 retry_after=50ms reset_after=200ms".
+///
+/// The words say why: the limit is used up; the cost exceeds what remains; more than the limit is
+/// in use (reservations of acquire(), a charge of settle(), or count_refused); "tier 1", as `tier`
+/// counts; a cool-down; the store failed. Left out are the store as the source, a tier of -1, and a
 /// delay or retry_after of zero. Later versions may add pairs.
 [[nodiscard]] WEIR_EXPORT std::string to_string(const decision& d);
 

@@ -76,6 +76,14 @@ std::string text_of(const leaky_bucket& p) {
   return std::move(text).done();
 }
 
+std::string why_refused(const decision& d) {
+  if (d.failure != error{}) return "the store failed";
+  if (d.cooling_down) return "a cool-down";
+  if (d.tier >= 0) return "tier " + std::to_string(d.tier);
+  if (d.used > d.limit) return "more than the limit is in use";
+  return d.remaining > 0 ? "the cost exceeds what remains" : "the limit is used up";
+}
+
 }  // namespace
 
 std::string to_string(const policy& p) {
@@ -103,7 +111,7 @@ std::string_view to_string(connection_state state) noexcept {
 }
 
 std::string to_string(const decision& d) {
-  std::string text(d.allowed ? "allowed" : "refused");
+  std::string text(d.allowed ? "allowed" : "refused (" + why_refused(d) + ')');
   const auto add = [&](std::string_view name, std::string_view value) {
     text.append(" ").append(name).append("=").append(value);
   };
