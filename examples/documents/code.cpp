@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <iostream>
 #include <random>
 #include <span>
 #include <string>
@@ -301,6 +302,47 @@ asio::awaitable<void> refused_with_200(weir::limiter partner,
 }
 
 }  // namespace vendor_feedback
+
+namespace observability {
+
+void print(const weir::store& store, const weir::limiter& partner) {
+  const weir::limiter_stats seen = partner.stats();
+  std::cout << seen.calls.all_allowed() << " allowed, " << seen.calls.all_refused() << " refused, "
+            << seen.waiting << " waiting, 99 of 100 waited at most "
+            << seen.waited.quantile(0.99).count() << " us\n";
+  for (const auto& [error, count] : seen.calls.failed) {
+    std::cout << weir::name_of(error) << ": " << count << "\n";
+  }
+  for (const weir::refused_subject& one : seen.most_refused) {
+    std::cout << one.subject << " was refused about " << one.count << " times\n";
+  }
+  for (const weir::connection_stats& link : store.stats().connections) {
+    std::cout << link.address << " is " << to_string(link.state) << "\n";
+  }
+}
+
+void log_event(const weir::event& e) {
+  std::cerr << to_string(e.what);
+  if (e.what == weir::event_kind::connection_lost) {
+    std::cerr << " address=" << e.address << " cause=" << weir::name_of(e.cause);
+  }
+  if (!e.resource.empty()) std::cerr << " resource=" << e.resource << " subject=" << e.subject;
+  std::cerr << "\n";
+}
+
+weir::store open_cache(const asio::any_io_executor& executor) {
+  weir::redis_options options = weir::parse_redis_url("redis://cache.example.com");
+  options.on_event = log_event;
+  return weir::make_redis_store(executor, std::move(options));
+}
+
+asio::awaitable<int> answer_health_check(weir::store store) {
+  const auto [ec] = co_await store.ping(200ms, asio::as_tuple(asio::deferred));
+  if (ec) std::cerr << "the store fails: " << ec.message() << "\n";
+  co_return ec ? 503 : 200;
+}
+
+}  // namespace observability
 
 namespace sentinel {
 

@@ -81,6 +81,7 @@ base libboost-url${boost:-1.81?}-dev
 tests libboost-test${boost:-1.81?}-dev
 tests libbenchmark-dev
 tests libhiredis-dev
+tests prometheus-cpp-dev
 PACKAGES
   while read -r need command package; do
     [[ "$needs" == *" $need "* ]] || continue
