@@ -104,7 +104,7 @@ asio::awaitable<void> callers::call_partner(int number) {
   for (int i = 1;; ++i) {
     const auto [ec, d] = co_await partner_.acquire(subject, {.max_wait = 100ms}, as_result);
     note("partner", ec, d);
-    if (!ec && d.allowed) ++seen_["partner"]["waited"];
+    if (!ec && d.allowed && d.delay.count() > 0) ++seen_["partner"]["waited"];
     if (ec == asio::error::operation_aborted) ++seen_["partner"]["waits cancelled"];
     if (ec || !d.allowed) {
       co_await sleep_for(20ms);

@@ -19,7 +19,6 @@
 #include <iostream>
 #include <memory>
 #include <string>
-#include <utility>
 #include <weir/weir.hpp>
 
 #include "callers.hpp"
@@ -44,19 +43,6 @@ void log(const weir::event& e) {
   std::cerr << '\n';
 }
 
-/// As open_store(), with a function for the events.
-weir::store open_store(asio::io_context& context, const std::string& url) {
-  if (url.starts_with("memory:")) return weir::make_memory_store(context, {.on_event = log});
-  if (url.starts_with("memcached")) {
-    weir::memcached_options options = weir::parse_memcached_url(url);
-    options.on_event = log;
-    return weir::make_memcached_store(context, std::move(options));
-  }
-  weir::redis_options options = weir::parse_redis_url(url);
-  options.on_event = log;
-  return weir::make_redis_store(context, std::move(options));
-}
-
 /// Makes calls until a signal ends the program.
 asio::awaitable<void> run_callers(weir::store store, weir::limiter clients, weir::limiter partner,
                                   weir::concurrency_limiter gate) {
@@ -77,7 +63,7 @@ asio::awaitable<void> run_callers(weir::store store, weir::limiter clients, weir
 void run() {
   const std::string url = variable("STORE_URL", "memory://");
   asio::io_context context;
-  const weir::store store = open_store(context, url);
+  const weir::store store = weir::open_store(context, url, log);
   const weir::limiter clients(
       store, "clients",
       weir::tiers{weir::token_bucket{.capacity = 10, .refill = weir::per_second(100)},

@@ -40,11 +40,13 @@ constexpr metric refusals_by_cool_down{"weir_refusals_by_cool_down_total", Count
                                        "Refusals because of a cool-down."};
 constexpr metric waiting{"weir_waiting", Gauge, "Waiters of acquire()."};
 constexpr metric wait_time{"weir_wait_seconds", Histogram,
-                           "What allowed calls of acquire() waited for."};
+                           "How long acquire() had callers wait, if at all."};
 constexpr metric waits_cancelled{"weir_waits_cancelled_total", Counter,
                                  "Calls of acquire() that were cancelled."};
 constexpr metric cool_downs{"weir_cool_downs_total", Counter,
                             "Cool-downs that began, by where they were asked for."};
+constexpr metric clamped{"weir_cool_downs_clamped_total", Counter,
+                         "Cool-downs that were cut to max_cool_down."};
 constexpr metric cooling_down{"weir_cooling_down", Gauge,
                               "Subjects that this process knows to be cooling down."};
 constexpr metric leases{"weir_leases", Gauge, "Leases that this process holds."};
@@ -108,6 +110,7 @@ void add_limiter(exposition& out, const std::string& resource, const weir::limit
   out.add(waits_cancelled, of, stats.gave_up);
   out.add(cool_downs, with(of, {{"origin", "here"}}), stats.cool_downs_begun);
   out.add(cool_downs, with(of, {{"origin", "elsewhere"}}), stats.cool_downs_joined);
+  out.add(clamped, of, stats.cool_downs_clamped);
   out.add(cooling_down, of, stats.cooling_down);
   out.add(leases, of, stats.leases_held);
   out.add(leases_lost, of, stats.leases_lost);

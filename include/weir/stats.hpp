@@ -53,6 +53,9 @@ struct WEIR_EXPORT call_counts {
   /// Each error that calls ended with, and how many; sorted by error. error{} (zero) stands for
   /// errors that are not this library's.
   std::vector<std::pair<error, std::uint64_t>> failed{};
+  /// The errors in place of which limiter_options::on_failure gave a decision (decision::failure),
+  /// likewise. These calls count as allowed or refused by source::fallback.
+  std::vector<std::pair<error, std::uint64_t>> covered{};
 
   std::uint64_t all_allowed() const noexcept;
   std::uint64_t all_refused() const noexcept;
@@ -127,9 +130,10 @@ struct limiter_stats {
   duration_histogram waited = {};  ///< how long acquire() had callers wait, if at all
   std::uint64_t gave_up = 0;       ///< calls of acquire() that were cancelled
 
-  std::uint64_t cool_downs_begun = 0;   ///< by this limiter's calls
-  std::uint64_t cool_downs_joined = 0;  ///< begun elsewhere; an answer told of them
-  std::size_t cooling_down = 0;         ///< subjects that this process knows to be cooling down
+  std::uint64_t cool_downs_begun = 0;    ///< by this limiter's calls
+  std::uint64_t cool_downs_joined = 0;   ///< begun elsewhere; an answer told of them
+  std::uint64_t cool_downs_clamped = 0;  ///< cut to max_cool_down, of this limiter's calls
+  std::size_t cooling_down = 0;          ///< subjects that this process knows to be cooling down
 
   std::size_t leases_held = 0;  ///< of a gate
   std::uint64_t leases_lost = 0;

@@ -8,11 +8,13 @@
 #include <memory>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 
 #include "weir/detail/check_operation.hpp"
 #include "weir/detail/export.hpp"
 #include "weir/duration.hpp"
 #include "weir/error.hpp"
+#include "weir/event.hpp"
 #include "weir/stats.hpp"
 
 namespace weir {
@@ -151,8 +153,8 @@ class WEIR_EXPORT store {
 /// (of the keys) and `client_name`. Those with TLS also take `tls_ca_file`, `tls_cert_file`,
 /// `tls_key_file`, `tls_server_name` and `tls_verify` (true or false), as in redis_options.
 /// Those with Sentinels also take `sentinel_username`, `sentinel_password` and `sentinel_tls`.
-/// memcached takes `timeout` and `prefix`. Percent-escapes are decoded in every part, but not in
-/// the hosts of memcached (except in a zone).
+/// memcached takes `timeout` and `prefix`. Percent-escapes are decoded in every part. `on_event`
+/// gets the store's events: see event.hpp.
 ///
 /// **Errors.** Throws boost::system::system_error with `invalid_url`, `unsupported_scheme`,
 /// `invalid_tls_file`, or `invalid_options` (the executor is empty, or this OpenSSL offers no SHA-1
@@ -165,12 +167,13 @@ class WEIR_EXPORT store {
 ///
 ///     weir::store store = weir::open_store(context.get_executor(), "redis://127.0.0.1:6379");
 [[nodiscard]] WEIR_EXPORT store open_store(const boost::asio::any_io_executor& executor,
-                                           std::string_view url);
+                                           std::string_view url, event_handler on_event = {});
 
 /// The same on a context's own executor.
 template <detail::execution_context Context>
-[[nodiscard]] store open_store(Context& context, std::string_view url) {
-  return open_store(context.get_executor(), url);
+[[nodiscard]] store open_store(Context& context, std::string_view url,
+                               event_handler on_event = {}) {
+  return open_store(context.get_executor(), url, std::move(on_event));
 }
 
 }  // namespace weir

@@ -6,11 +6,19 @@
 namespace weir::detail {
 namespace {
 
+std::size_t place_of(error e) noexcept {
+  const auto value = static_cast<std::size_t>(e);
+  return value < call_tally::numbers::most_errors ? value : 0;
+}
+
 /// Calls f(mine, theirs) for each pair of numbers.
 template <class F>
 void each_pair(call_tally::numbers& mine, const call_tally::numbers& theirs, F&& f) noexcept {
   for (std::size_t i = 0; i < mine.outcomes.size(); ++i) f(mine.outcomes[i], theirs.outcomes[i]);
-  for (std::size_t i = 0; i < mine.failed.size(); ++i) f(mine.failed[i], theirs.failed[i]);
+  for (std::size_t i = 0; i < mine.failed.size(); ++i) {
+    f(mine.failed[i], theirs.failed[i]);
+    f(mine.covered[i], theirs.covered[i]);
+  }
   f(mine.other, theirs.other);
   f(mine.cancelled, theirs.cancelled);
 }
@@ -30,7 +38,9 @@ call_counts call_tally::numbers::counts() const {
   std::copy_n(outcomes.begin(), 4, made.allowed.begin());
   std::copy_n(outcomes.begin() + 4, 4, made.refused.begin());
   for (std::size_t i = 0; i < failed.size(); ++i) {
-    if (failed[i] != 0) made.failed.emplace_back(static_cast<error>(i), failed[i]);
+    const auto what = static_cast<error>(i);
+    if (failed[i] != 0) made.failed.emplace_back(what, failed[i]);
+    if (covered[i] != 0) made.covered.emplace_back(what, covered[i]);
   }
   return made;
 }
@@ -41,9 +51,9 @@ void call_tally::add(const check& c) noexcept {
     ++rare_.cancelled;
   } else if (c.ec) {
     const bool is_own = c.ec.category() == error_category();
-    const auto value = is_own ? static_cast<std::size_t>(c.ec.value()) : 0;
-    ++rare_.failed[value < numbers::most_errors ? value : 0];
+    ++rare_.failed[is_own ? place_of(static_cast<error>(c.ec.value())) : 0];
   } else if (c.traits.signs) {
+    if (c.answer.failure != error{}) ++rare_.covered[place_of(c.answer.failure)];
     const auto by_source = static_cast<std::size_t>(c.answer.source);
     ++rare_.outcomes[by_source + (c.answer.allowed ? 0 : 4)];
   } else {

@@ -25,7 +25,7 @@ class call_tally : public boost::intrusive::list_base_hook<> {
 
     std::array<std::uint64_t, 8> outcomes{};  // allowed by source, then refused by source
     std::uint64_t other = 0, cancelled = 0;
-    std::array<std::uint64_t, most_errors> failed{};
+    std::array<std::uint64_t, most_errors> failed{}, covered{};
 
     void add(const numbers& n) noexcept;
     void subtract(const numbers& n) noexcept;

@@ -120,6 +120,7 @@ void note_cool_down(check& c, waiting::waiting_room& joint_room) {
     if (own.met != nullptr) own.met->note(subject);
     joint_room.cool_down(c.limiter, subject, left);
     if (c.answer.clamped) {
+      own.tally->cool_down_clamped();
       own.report({.what = event_kind::cool_down_clamped,
                   .origin = as<cool_down_request>(c).origin,
                   .until = c.answer.decided_at + left},

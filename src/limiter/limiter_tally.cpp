@@ -55,6 +55,11 @@ void limiter_tally::cool_down_begun(bool is_own) noexcept {
   ++(is_own ? begun_ : joined_);
 }
 
+void limiter_tally::cool_down_clamped() noexcept {
+  const std::lock_guard lock(mutex_);
+  ++clamped_;
+}
+
 void limiter_tally::lease_lost() noexcept {
   const std::lock_guard lock(mutex_);
   ++lost_;
@@ -69,6 +74,7 @@ void limiter_tally::read(limiter_stats& into) const {
   into.gave_up = gave_up_;
   into.cool_downs_begun = begun_;
   into.cool_downs_joined = joined_;
+  into.cool_downs_clamped = clamped_;
   into.leases_lost = lost_;
   if (waited_ != nullptr) into.waited = *waited_;
 }

@@ -25,6 +25,7 @@ class limiter_tally {
   void ended(const check& c) noexcept;
   /// Counts a cool-down that was unknown before. `is_own`: this limiter's call began it.
   void cool_down_begun(bool is_own) noexcept;
+  void cool_down_clamped() noexcept;
   void lease_lost() noexcept;
 
   void read(limiter_stats& into) const;
@@ -36,7 +37,8 @@ class limiter_tally {
   mutable light_mutex mutex_;
   // The mutex guards these:
   std::vector<std::uint64_t> refused_by_tier_;
-  std::uint64_t refused_by_cool_down_ = 0, gave_up_ = 0, begun_ = 0, joined_ = 0, lost_ = 0;
+  std::uint64_t refused_by_cool_down_ = 0, gave_up_ = 0, begun_ = 0, joined_ = 0, clamped_ = 0,
+                lost_ = 0;
   std::unique_ptr<duration_histogram> waited_;  // null: nobody has waited
 };
 

@@ -56,12 +56,18 @@ const std::shared_ptr<detail::store_backend>& store::backend() const {
   return backend_;
 }
 
-store open_store(const boost::asio::any_io_executor& executor, std::string_view url) {
+store open_store(const boost::asio::any_io_executor& executor, std::string_view url,
+                 event_handler on_event) {
   if (memcached::is_memcached_url(url)) {
-    return make_memcached_store(executor, memcached::parse_url(url));
+    memcached_options options = memcached::parse_url(url);
+    options.on_event = std::move(on_event);
+    return make_memcached_store(executor, std::move(options));
   }
   redis::store_url parsed = redis::parse_store_url(url);
-  if (parsed.kind == redis::store_url::kind::memory) return make_memory_store(executor);
+  if (parsed.kind == redis::store_url::kind::memory) {
+    return make_memory_store(executor, {.on_event = std::move(on_event)});
+  }
+  parsed.redis.on_event = std::move(on_event);
   return make_redis_store(executor, std::move(parsed.redis));
 }
 

@@ -82,6 +82,19 @@ BOOST_AUTO_TEST_CASE(calls_count_by_outcome_source_and_error) {
   BOOST_TEST(s.stats().connections.empty());
 }
 
+BOOST_AUTO_TEST_CASE(errors_that_a_failure_policy_covers_are_counted_apart) {
+  const weir::store s = store(1, 1);
+  const limiter l(s, "r", hourly, {.on_failure = on_failure::open});
+  record(l, "a");
+  BOOST_TEST(record(l, "b").d.allowed);  // the store is full
+  const call_counts counts = l.stats().calls;
+  BOOST_TEST(counts.allowed[by_store] == 1u);
+  BOOST_TEST(counts.allowed[static_cast<std::size_t>(source::fallback)] == 1u);
+  BOOST_TEST(counts.failed.empty());
+  BOOST_TEST_REQUIRE(counts.covered.size() == 1u);
+  BOOST_TEST((counts.covered[0] == std::pair{error::store_full, std::uint64_t{1}}));
+}
+
 // Every enumerator of error has a place among the counts.
 BOOST_AUTO_TEST_CASE(each_error_has_a_count) {
   const weir::store s = store();
@@ -184,6 +197,7 @@ BOOST_AUTO_TEST_CASE(a_cool_down_is_told_once) {
   const limiter_stats of_own = own.stats(), of_other = other.stats();
   BOOST_TEST(of_own.cool_downs_begun == 2u);
   BOOST_TEST(of_own.cool_downs_joined == 0u);
+  BOOST_TEST(of_own.cool_downs_clamped == 1u);
   BOOST_TEST(of_own.cooling_down == 1u);
   BOOST_TEST(of_other.cool_downs_begun == 0u);
   BOOST_TEST(of_other.cool_downs_joined == 1u);
