@@ -39,7 +39,7 @@ class ping_check : public check_of<fetch_request> {
 
 struct WEIR_EXPORT ping_arguments : arguments_of<fetch_request> {
   using check_type = ping_check;
-  explicit ping_arguments(std::chrono::microseconds timeout);
+  explicit ping_arguments(std::chrono::microseconds longest);
 };
 
 /// An io_context, a thread_pool and the like.

@@ -13,7 +13,7 @@ constexpr int parts = 8;  // steps to a power of two
 /// The step of a time in microseconds: below 8, one to each; then 8 to each power of two.
 std::size_t step_of(std::uint64_t us) noexcept {
   if (us < parts) return us;
-  const int power = std::bit_width(us) - 1;
+  const int power = static_cast<int>(std::bit_width(us)) - 1;
   return static_cast<std::size_t>(parts * (power - 2)) + ((us >> (power - 3)) & (parts - 1));
 }
 

@@ -50,7 +50,7 @@ void read_servers(const text::split_url& url, memcached_options& out) {
     }
     out.servers.push_back({.host = std::move(name), .port = port});
   }
-  if (url.rest.path() != "" && url.rest.path() != "/") {
+  if (!url.rest.path().empty() && url.rest.path() != "/") {
     fail_url(
         "there is a path behind the hosts: write a socket as memcached+unix:///path/to/socket");
   }

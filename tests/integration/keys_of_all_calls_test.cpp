@@ -12,7 +12,7 @@ namespace keys_of_all_calls_test {
 using namespace weir;
 using namespace weir::test;
 
-constexpr limiter_options heeding{.cool_downs = true,
+const limiter_options heeding{.cool_downs = true,
                                   .sync_remaining_with = vendor_count::requests};
 
 /// Ten at once, and then within a month those turns that the tests reserve.

@@ -39,6 +39,9 @@ struct sleepy_core : detail::connection_states {
   detail::check_list take_done() { return {}; }
   bool has_done() const { return false; }
   bool is_closing() const { return false; }
+  bool has_happenings() const { return false; }
+  detail::link_history::happenings take_happenings() { return {}; }
+  void note_failover() {}
 
   bool is_asleep = false, throws = false;
   int times_woken = 0;
@@ -54,6 +57,7 @@ struct driver_fixture {
   void on_received(sleepy_core&, sleepy_core::time, error, std::size_t) {}
   bool has_news(const sleepy_core&) { return false; }
   void on_news(bool) {}
+  void on_happening(const std::string&, detail::link_history::happening) {}
 
   void call(bool throws_when_woken = false) {
     driver.call([&](sleepy_core& core, sleepy_core::time) {
