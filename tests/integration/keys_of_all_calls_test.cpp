@@ -12,8 +12,7 @@ namespace keys_of_all_calls_test {
 using namespace weir;
 using namespace weir::test;
 
-const limiter_options heeding{.cool_downs = true,
-                                  .sync_remaining_with = vendor_count::requests};
+const limiter_options heeding{.cool_downs = true, .sync_remaining_with = vendor_count::requests};
 
 /// Ten at once, and then within a month those turns that the tests reserve.
 std::vector<named_policy> policies_of_ten() {
