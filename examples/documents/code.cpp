@@ -308,7 +308,7 @@ namespace observability {
 void print(const weir::store& store, const weir::limiter& partner) {
   const weir::limiter_stats seen = partner.stats();
   std::cout << seen.calls.all_allowed() << " allowed, " << seen.calls.all_refused() << " refused, "
-            << seen.waiting << " waiting, 99 of 100 waited at most "
+            << seen.waiting << " waiting; 99 of 100 waits took at most "
             << seen.waited.quantile(0.99).count() << " us\n";
   for (const auto& [error, count] : seen.calls.failed) {
     std::cout << weir::name_of(error) << ": " << count << "\n";
