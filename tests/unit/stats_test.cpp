@@ -1,6 +1,8 @@
 // What store::stats(), limiter::stats() and events tell, with a memory store.
 #include "weir/stats.hpp"
 
+#include <atomic>
+
 #include "memory_store_fixture.hpp"
 #include "weir/event.hpp"
 
@@ -263,6 +265,50 @@ BOOST_AUTO_TEST_CASE(the_most_refused_subjects_are_named_within_the_bound) {
   const std::string long_subject(1000, 'x');
   for (int i = 0; i < 2000; ++i) record(l, long_subject);
   BOOST_TEST(l.stats().most_refused[0].subject.size() == 128u);
+}
+
+// Threads count in lines of their own; whoever reads the sums meanwhile sees them grow.
+BOOST_AUTO_TEST_CASE(no_call_of_several_threads_is_lost) {
+  constexpr int threads = 4, callers = 8, calls = 500;
+  asio::thread_pool pool(threads);
+  std::atomic<int> events{0};
+  const weir::store s = make_memory_store(pool.get_executor(),
+                                          {.on_event = [&](const event&) { ++events; }});
+  const limiter l(s, "r", fixed_window{.limit = 1000, .window = 24h},
+                  {.cool_downs = true, .most_refused = 5});
+  std::atomic<int> running{callers};
+  for (int i = 0; i < callers; ++i) {
+    asio::co_spawn(
+        pool,
+        [&l, i]() -> asio::awaitable<void> {
+          // No temporaries in co_await: g++ 12 destroys them twice.
+          const std::string own = "own " + std::to_string(i), cooled = "cooled " + own;
+          for (int n = 0; n < calls; ++n) {
+            const std::string_view subject = n % 2 == 0 ? "everyone's" : std::string_view(own);
+            co_await l.record(subject);
+          }
+          co_await l.cool_down(cooled, 1h);
+        },
+        [&](std::exception_ptr e) {
+          BOOST_TEST(!e);
+          --running;
+        });
+  }
+  std::uint64_t last = 0;
+  while (running > 0) {
+    const std::uint64_t total = s.stats().calls.total();
+    BOOST_TEST_REQUIRE(total >= last);
+    last = total;
+    static_cast<void>(l.stats());
+  }
+  pool.wait();
+  const limiter_stats stats = l.stats();
+  BOOST_TEST(stats.calls.all_allowed() == 1000u + callers * calls / 2);
+  BOOST_TEST(stats.calls.all_refused() == callers * calls / 2 - 1000u);
+  BOOST_TEST(stats.calls.other == static_cast<std::uint64_t>(callers));
+  BOOST_TEST(stats.most_refused.at(0).count == stats.calls.all_refused());
+  BOOST_TEST(stats.cool_downs_begun == static_cast<std::uint64_t>(callers));
+  BOOST_TEST(events == callers);
 }
 
 BOOST_AUTO_TEST_CASE(a_memory_store_answers_a_ping) {
