@@ -95,9 +95,10 @@ struct connection_stats {
   std::size_t pending = 0;  ///< calls that wait or are under way, in units of max_pending
   /// Requests: script calls to Redis, commands to memcached, greetings left out.
   std::uint64_t requests = 0;
-  std::uint64_t checks = 0;             ///< checks that the requests carried
-  std::uint64_t scripts_sent = 0;       ///< Redis: how often a script was sent as text
-  duration_histogram round_trips = {};  ///< of requests, from sending to the reply
+  std::uint64_t checks = 0;        ///< checks that the requests carried
+  std::uint64_t scripts_sent = 0;  ///< Redis: how often a script was sent as text
+  /// From sending to the reply, of requests and of the connection's own commands, such as PING.
+  duration_histogram round_trips = {};
 };
 
 /// What store::stats() gives. The numbers are read one after the other while calls go on: sums may
@@ -126,7 +127,7 @@ struct limiter_stats {
   std::vector<std::uint64_t> refused_by_tier{};
   std::uint64_t refused_by_cool_down = 0;
 
-  std::size_t waiting = 0;         ///< waiters of acquire() at present
+  std::size_t waiting = 0;         ///< waiters of acquire() now, not those of acquire_all()
   duration_histogram waited = {};  ///< how long acquire() had callers wait, if at all
   std::uint64_t gave_up = 0;       ///< calls of acquire() that were cancelled
 

@@ -52,7 +52,7 @@ std::uint64_t duration_histogram::count() const noexcept { return sum_of(counts_
 std::chrono::microseconds duration_histogram::quantile(double q) const noexcept {
   const std::uint64_t all = count();
   if (all == 0) return {};
-  const double part = std::clamp(q, 0.0, 1.0) * static_cast<double>(all);
+  const double part = (q > 0 ? std::min(q, 1.0) : 0.0) * static_cast<double>(all);
   const auto wanted = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::ceil(part)));
   std::uint64_t seen = 0;
   std::size_t step = 0;

@@ -33,7 +33,7 @@ void store_backend::report(event&& e, const std::shared_ptr<const event_handler>
   try {
     e.at = system_time();
     boost::asio::post(executor_, [handler, e = std::move(e)] { (*handler)(e); });
-  } catch (const std::bad_alloc&) {  // this event is lost
+  } catch (...) {  // no memory, or the executor's own error: this event is lost
   }
 }
 

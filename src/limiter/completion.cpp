@@ -59,6 +59,7 @@ void forget_cool_down(const check& reset, waiting::waiting_room& joint_room) {
   const limiter_spec& own = *reset.limiter;
   if (!own.has_cool_down) return;
   joint_room.forget_cool_down(reset.limiter, reset.subject.view());
+  impl_of(own).met->forget(reset.subject.view());
   for (const auto& one : own.store->limiters().present()) {
     if (one->resource_id != own.resource_id || !one->has_cool_down) continue;
     const auto& room = impl_of(*one).room;
@@ -98,15 +99,28 @@ std::chrono::microseconds cool_down_left(const check& c) {
   return c.answer.cooling_down ? c.answer.retry_after : std::chrono::microseconds{0};
 }
 
-/// Counts a cool-down that was unknown here, and tells the limiter's event handler.
-void tell_of_cool_down(const check& c, std::chrono::microseconds left) {
+/// Notes a cool-down that the answer names, counts it, and tells the event handler if it is news.
+void meet_cool_down(const check& c, std::chrono::microseconds left) {
   const limiter_impl& own = impl_of(*c.limiter);
-  const bool is_own = cools_down(c) && c.units > 0;  // with 0, the call only asked
-  const auto origin = is_own ? as<cool_down_request>(c).origin : cool_down_origin::elsewhere;
-  own.tally->cool_down_begun(is_own);
-  own.report(
-      {.what = event_kind::cool_down_begun, .origin = origin, .until = c.answer.decided_at + left},
-      c.subject.view());
+  const std::string_view subject = c.subject.view();
+  const time_point until = c.answer.decided_at + left;
+  const auto* const asked = cools_down(c) ? &as<cool_down_request>(c) : nullptr;
+  if (own.met->note(subject, until, left, std::chrono::steady_clock::now())) {
+    // A longer one was there already. A guess may have been doubled.
+    const bool is_own = asked != nullptr && c.units > 0 &&
+                        left.count() <= std::max(c.units, asked->longest_guess);
+    own.tally->cool_down_begun(is_own);
+    own.report({.what = event_kind::cool_down_begun,
+                .origin = is_own ? asked->origin : cool_down_origin::elsewhere,
+                .until = until},
+               subject);
+  }
+  // The answer to a call that told of a served one is no reason to tell it again.
+  if (asked == nullptr || c.units > 0) own.met->await_service(subject);
+  if (!c.answer.clamped) return;
+  own.tally->cool_down_clamped();
+  own.report({.what = event_kind::cool_down_clamped, .origin = asked->origin, .until = until},
+             subject);
 }
 
 /// Tells this process's waiters of a cool-down that the answer names, and adds jitter to a refusal
@@ -114,18 +128,10 @@ void tell_of_cool_down(const check& c, std::chrono::microseconds left) {
 void note_cool_down(check& c, waiting::waiting_room& joint_room) {
   const std::chrono::microseconds left = cool_down_left(c);
   if (left.count() > 0 && c.further().empty()) {
+    meet_cool_down(c, left);
     const std::string_view subject = c.subject.view();
-    const limiter_impl& own = impl_of(*c.limiter);
-    if (own.room->cool_down(c.limiter, subject, left)) tell_of_cool_down(c, left);
-    if (own.met != nullptr) own.met->note(subject);
+    impl_of(*c.limiter).room->cool_down(c.limiter, subject, left);
     joint_room.cool_down(c.limiter, subject, left);
-    if (c.answer.clamped) {
-      own.tally->cool_down_clamped();
-      own.report({.what = event_kind::cool_down_clamped,
-                  .origin = as<cool_down_request>(c).origin,
-                  .until = c.answer.decided_at + left},
-                 subject);
-    }
   }
   if (!c.answer.cooling_down) return;
   // cool_down() itself is answered with the exact time.
@@ -146,6 +152,9 @@ void decorate(check& c, waiting::waiting_room& joint_room) {
   // A failed take of local units: the failure policy is for checks of callers.
   if (is_record(c) && c.flight.is_internal) return;
   apply_failure_policy(c);
+  if (c.ec && cools_down(c) && c.units == 0) {  // the store was not told of a served call
+    impl_of(*c.limiter).met->await_service(c.subject.view());
+  }
   if (c.ec) return;
   remember_settlement(c);
   sign(c);

@@ -114,7 +114,7 @@ std::size_t lease_keeper::held() {
   std::size_t count = 0;
   const std::lock_guard lock(mutex_);
   schedule_.for_each([&](const lease_schedule::entry& e) {
-    count += e.stands == lease_schedule::standing::held ? 1 : 0;
+    count += e.stands == lease_schedule::standing::held && now() < e.good_until ? 1 : 0;
   });
   return count;
 }

@@ -51,11 +51,11 @@ limiter::feedback_arguments limiter::arguments_after(std::string_view subject, i
         options.timeout,
         duration.count(),
         {.origin = cool_down_origin::response,
-         .longest_guess = may_double && own.met != nullptr ? own.max_cool_down : 0}};
+         .longest_guess = may_double && own.doubles_guesses ? own.max_cool_down : 0}};
   };
   if (duration.count() > 0) return cool_down(guesses);
   const bool is_served = status < 400;
-  if (is_served && own.met != nullptr && own.met->take(subject)) return cool_down(true);
+  if (is_served && own.doubles_guesses && own.met->take(subject)) return cool_down(true);
   // max_units lowers nothing, so nothing is sent.
   const std::int64_t left = follows ? std::min(*quota.remaining, max_units) : max_units;
   return detail::arguments_of<detail::settle_request>{

@@ -118,9 +118,8 @@ limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_v
       response_parsing(options.response_parsing),
       sync_remaining_with(options.sync_remaining_with),
       fallback(make_fallback(rules, options)),
-      met(options.cool_downs && options.default_cool_down_doubles
-              ? std::make_unique<met_cool_downs>()
-              : nullptr),
+      met(options.cool_downs ? std::make_unique<met_cool_downs>() : nullptr),
+      doubles_guesses(options.cool_downs && options.default_cool_down_doubles),
       denials(make_deny_cache(options, counts_refused)),
       local(make_local_units(rules, options)),
       room(std::make_unique<waiting::waiting_room>()),
@@ -154,7 +153,8 @@ void rethrow_with_name(const boost::system::system_error& e, std::string_view re
 limiter_stats limiter_impl::stats() const {
   limiter_stats made;
   tally->read(made);
-  if (room != nullptr) room->describe(made);
+  if (room != nullptr) made.waiting = room->waiting();
+  if (met != nullptr) made.cooling_down = met->running(std::chrono::steady_clock::now());
   if (leases != nullptr) made.leases_held = leases->held();
   return made;
 }

@@ -42,7 +42,8 @@ struct limiter_impl final : limiter_spec {
   feedback_options response_parsing{};
   vendor_count sync_remaining_with = vendor_count::none;
   std::unique_ptr<local_fallback> fallback;     // on_failure::fallback
-  std::unique_ptr<met_cool_downs> met;          // limiter_options::default_cool_down_doubles
+  std::unique_ptr<met_cool_downs> met;          // limiter_options::cool_downs
+  bool doubles_guesses = false;                 // limiter_options::default_cool_down_doubles
   std::unique_ptr<deny_cache> denials;          // limiter_options::deny_cache_subjects
   std::unique_ptr<local_units> local;           // limiter_options::local_units
   std::unique_ptr<lease_keeper> leases;         // set for a gate only

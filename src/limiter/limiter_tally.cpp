@@ -1,5 +1,6 @@
 #include "limiter/limiter_tally.hpp"
 
+#include <algorithm>
 #include <boost/asio/error.hpp>
 #include <mutex>
 #include <new>
@@ -24,29 +25,54 @@ void limiter_tally::ended(const check& c) noexcept {
   if (went_at_once && c.traits.signs && !c.ec && c.further().empty() && d.source == source::store) {
     return calls_.add_allowed(1);
   }
+  add(c);
+  for (std::size_t i = 0; i < c.further().size(); ++i) {
+    const limiter_spec& other = *c.further()[i].limiter;
+    const auto before = c.further().first(i);
+    const auto is_other = [&](const term& t) { return t.limiter.get() == &other; };
+    if (&other == c.limiter.get() || std::ranges::any_of(before, is_other)) continue;
+    impl_of(other).tally->add(c);
+    if (other.store == c.limiter->store) book_.counted_again(c);
+  }
+  if (!d.allowed && !c.ec && c.traits.signs) note_refusal(c);
+}
+
+/// Counts a call at this limiter, which may be one of several.
+void limiter_tally::add(const check& c) noexcept {
   calls_.add(c);
-  for (const term& t : c.further()) {
-    impl_of(*t.limiter).tally->calls_.add(c);
-    book_.counted_again(c);
-  }
-  if (d.allowed && !c.ec && (went_at_once || !c.traits.waits)) return;
-  if (refused_ != nullptr && !d.allowed && !c.ec && c.traits.signs) {
-    refused_->add(c.subject.view());
-  }
+  if (!c.traits.waits) return;
   const std::lock_guard lock(mutex_);
-  if (c.ec) {
-    gave_up_ += c.traits.waits && c.ec == boost::asio::error::operation_aborted ? 1 : 0;
-  } else if (c.traits.signs && d.cooling_down) {
+  gave_up_ += c.ec == boost::asio::error::operation_aborted ? 1 : 0;
+  if (c.ec || !c.answer.allowed || c.answer.delay.count() == 0) return;
+  try {
+    if (waited_ == nullptr) waited_ = std::make_unique<duration_histogram>();
+    waited_->add(c.answer.delay);
+  } catch (const std::bad_alloc&) {  // this one is missing in the histogram
+  }
+}
+
+/// Counts a refusal at the limiter that refused: decision::tier counts the tiers of all.
+void limiter_tally::note_refusal(const check& c) noexcept {
+  std::size_t tier = c.answer.tier < 0 ? 0 : static_cast<std::size_t>(c.answer.tier);
+  const limiter_spec* refuser = c.limiter.get();
+  std::string_view subject = c.subject.view();
+  for (const term& t : c.further()) {
+    if (tier < refuser->tiers.size()) break;
+    tier -= refuser->tiers.size();
+    refuser = t.limiter.get();
+    subject = t.subject.view();
+  }
+  impl_of(*refuser).tally->refused(subject, tier, c.answer.cooling_down);
+}
+
+void limiter_tally::refused(std::string_view subject, std::size_t tier,
+                            bool by_cool_down) noexcept {
+  if (refused_ != nullptr) refused_->add(subject);
+  const std::lock_guard lock(mutex_);
+  if (by_cool_down) {
     ++refused_by_cool_down_;
-  } else if (c.traits.signs && !d.allowed && c.further().empty()) {
-    const auto tier = static_cast<std::size_t>(d.tier);
-    if (d.tier >= 0 && tier < refused_by_tier_.size()) ++refused_by_tier_[tier];
-  } else if (d.allowed) {
-    try {
-      if (waited_ == nullptr) waited_ = std::make_unique<duration_histogram>();
-      waited_->add(d.delay);
-    } catch (const std::bad_alloc&) {  // this one is missing in the histogram
-    }
+  } else if (tier < refused_by_tier_.size()) {
+    ++refused_by_tier_[tier];
   }
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "base/light_mutex.hpp"
@@ -31,6 +32,10 @@ class limiter_tally {
   void read(limiter_stats& into) const;
 
  private:
+  void add(const check& c) noexcept;
+  static void note_refusal(const check& c) noexcept;
+  void refused(std::string_view subject, std::size_t tier, bool by_cool_down) noexcept;
+
   tally_book& book_;
   call_tally calls_;
   std::unique_ptr<refused_table> refused_;  // null: not asked for

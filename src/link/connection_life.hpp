@@ -115,7 +115,7 @@ class connection_life : public connection_states {
   bool has_happenings() const noexcept { return history_.has_happenings(); }
   link_history::happenings take_happenings() noexcept { return history_.take(); }
   /// The connection that was just opened goes to another server than the last one.
-  void note_failover() noexcept { history_.failed_over(); }
+  void note_failover() noexcept { history_.moved(); }
   void read(connection_stats& into, time now, time_point clock) const {
     history_.read(into, now, clock);
     pipeline_.read(into);

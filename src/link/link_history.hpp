@@ -4,8 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <span>
+#include <utility>
 
 #include "weir/event.hpp"
 #include "weir/stats.hpp"
@@ -38,19 +37,22 @@ class link_history {
   }
   void connected() noexcept {
     ++connects_;
+    if (std::exchange(has_moved_, false)) add(event_kind::failed_over);
     add(event_kind::connected);
   }
+  /// The connection that was just opened goes to another server than the last one.
+  void moved() noexcept { has_moved_ = true; }
   /// An attempt or the connection ended with this error.
   void failed(error cause, time now) noexcept {
     last_error_ = cause;
     last_error_at_ = now;
   }
-  void lost(error cause, time now) {
+  void lost(error cause, time now) noexcept {
     failed(cause, now);
     add(event_kind::connection_lost, cause);
-    ++lost_[cause];
+    const auto place = static_cast<std::size_t>(cause);
+    ++lost_[place < lost_.size() ? place : 0];
   }
-  void failed_over() noexcept { add(event_kind::failed_over); }
   void circuit(bool is_open) noexcept {
     if (is_open == circuit_is_open_) return;
     circuit_is_open_ = is_open;
@@ -72,7 +74,9 @@ class link_history {
     into.state = state_;
     if (since_ != time{}) into.since = at(since_);
     into.connects = connects_;
-    into.lost.assign(lost_.begin(), lost_.end());
+    for (std::size_t i = 0; i < lost_.size(); ++i) {
+      if (lost_[i] != 0) into.lost.emplace_back(static_cast<error>(i), lost_[i]);
+    }
     into.last_error = last_error_;
     if (last_error_ != error{}) into.last_error_at = at(last_error_at_);
     into.is_circuit_open = circuit_is_open_;
@@ -86,10 +90,10 @@ class link_history {
   connection_state state_ = connection_state::pausing;
   time since_{};
   std::uint64_t connects_ = 0;
-  std::map<error, std::uint64_t> lost_;
+  std::array<std::uint64_t, 64> lost_{};  // by error
   error last_error_{};
   time last_error_at_{};
-  bool circuit_is_open_ = false;
+  bool circuit_is_open_ = false, has_moved_ = false;
   happenings new_;
 };
 

@@ -130,6 +130,7 @@ bool pipeline::answer_get(line& l, const meta_reply& reply, time now, policies::
   const check_batch::result r = decide(l, reply, clock, later);
   for (std::size_t i = 0; i < r.checks; ++i) {
     check& c = l.waiting.front();
+    ++checks_;
     if (r.what == check_batch::verdict::unchanged || c.ec) {
       finish(c);
       continue;
@@ -137,7 +138,6 @@ bool pipeline::answer_get(line& l, const meta_reply& reply, time now, policies::
     l.waiting.pop_front();
     l.sent.push_back(c);
     c.flight.stage = check_stage::sent;
-    ++checks_;
     c.flight.sent = now;
   }
   l.waiting.splice(l.waiting.begin(), later.urgent);

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/clock.hpp"
 #include "base/light_mutex.hpp"
@@ -140,12 +141,13 @@ class connection_driver final : private stream::listener {
     call([](Core& core, time) { core.stop_when_idle(); });
   }
 
-  /// For store::stats().
-  connection_stats stats() const {
+  /// For store::stats(): adds nothing if the context is gone.
+  void describe(std::vector<connection_stats>& into) const {
     const std::lock_guard lock(mutex_);
-    connection_stats made{.address = peer_};
+    if (context_gone_) return;
+    connection_stats& made = into.emplace_back();
+    made.address = peer_;
     core_.read(made, now(), detail::system_time());
-    return made;
   }
 
   /// See shutdown_listener::context_shut_down(). Returns the checks that are left.

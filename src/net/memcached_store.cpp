@@ -69,7 +69,7 @@ class memcached_store final : public detail::store_backend,
   }
 
   void describe(std::vector<connection_stats>& into) const override {
-    for (const connection& one : connections_) into.push_back(one.driver.stats());
+    for (const connection& one : connections_) one.driver.describe(into);
   }
   std::string_view key_prefix() const noexcept override { return options_.key_prefix; }
 
@@ -109,6 +109,7 @@ class memcached_store final : public detail::store_backend,
     static bool has_news(const core&) noexcept { return false; }
     static void on_news(bool /*stopped*/) noexcept {}
     void on_happening(const std::string& address, detail::link_history::happening what) {
+      if (!whole.has_event_handler()) return;
       whole.report({.what = what.what, .cause = what.cause, .address = address});
     }
 

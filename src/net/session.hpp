@@ -49,9 +49,7 @@ class session final : public detail::store_backend,
   void start_all(std::span<detail::check* const> checks) override;
   void cancel(detail::check& c, detail::cancel_scope scope) override;
   void close() override;
-  void describe(std::vector<connection_stats>& into) const override {
-    into.push_back(driver_.stats());
-  }
+  void describe(std::vector<connection_stats>& into) const override { driver_.describe(into); }
   bool has_hash_tags() const noexcept override { return true; }
   std::string_view key_prefix() const noexcept override { return options_.key_prefix; }
 
@@ -71,6 +69,7 @@ class session final : public detail::store_backend,
   bool has_news(const core& c) const noexcept { return cluster_ != nullptr && c.has_news(); }
   void on_news(bool stopped);
   void on_happening(const std::string& address, detail::link_history::happening what) {
+    if (!has_event_handler()) return;
     report({.what = what.what, .cause = what.cause, .address = address});
   }
   void master_moved() override;

@@ -63,7 +63,7 @@ void connection_core::received(bool ok, std::size_t bytes, time now, error why) 
       return lost(error::protocol_error);
     case pipeline::stream_state::unwelcome:
       lost(error::outcome_unknown, is_moving_ ? error{} : pipeline_.trouble(),
-           is_moving_ ? error::read_only : error{});
+           is_moving_ ? error::read_only : pipeline_.farewell());
       tries_another_ = !is_moving_;
       return;
   }

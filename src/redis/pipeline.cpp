@@ -89,6 +89,7 @@ void pipeline::connected(const script_set& known, std::chrono::microseconds roun
   scripts_.reset(known);
   wanted_ &= wants_map;
   is_unwelcome_ = is_replica_ = served_ = false;
+  farewell_ = {};
   paused_until_ = time::max();
   window_.reset(round_trip, first_keys_);
 }
@@ -303,6 +304,7 @@ bool pipeline::answer_error(script_call& c, const reply_view& reply, error e, ti
   const std::string_view text = reply.is_error() ? reply.root().text : std::string_view();
   refusal r = refusal_of(e, text, in_cluster_, c.keys.size() > 1);
   is_unwelcome_ |= r.leaves;
+  if (r.leaves) farewell_ = e;
   error_code end;  // if not zero, the checks end with it
   switch (r.what) {
     case step::answer:

@@ -135,6 +135,8 @@ class pipeline : public detail::admission {
   bool is_refused() const noexcept { return refusal_ != error{}; }
   /// Why calls fail, or wait for a server that serves; zero: unknown.
   error trouble() const noexcept { return refusal_ != error{} ? refusal_ : suspicion_; }
+  /// Why the server turned this connection away; zero: it did not.
+  error farewell() const noexcept { return farewell_; }
 
   /// Ends all checks, also later ones: with store_closed, or outcome_unknown if sent. Until end(),
   /// the pipeline still takes give-backs, and waits for their answers and for those to sent
@@ -212,6 +214,7 @@ class pipeline : public detail::admission {
   static constexpr std::uint8_t wants_ping = 1, wants_map = 2;
   std::uint8_t wanted_ = 0;    // the connection's own commands for the next write
   bool is_unwelcome_ = false;  // nothing more is written on this connection
+  error farewell_{};           // what the server said last, if that is why
   bool is_replica_ = false;    // the server refuses to write
   bool served_ = false;
   // The server was loading or busy: nothing is written before this time. time::max(): no pause.

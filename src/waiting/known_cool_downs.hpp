@@ -41,12 +41,6 @@ class known_cool_downs {
 
   void forget(std::uint64_t key) { ends_.erase(key); }
 
-  /// How many have not ended yet.
-  std::size_t count(time now) const {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(ends_, [now](const auto& p) { return p.second > now; }));
-  }
-
  private:
   static constexpr std::size_t most = 10'000;
 

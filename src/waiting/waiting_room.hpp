@@ -14,7 +14,6 @@
 #include "waiting/known_cool_downs.hpp"
 #include "waiting/line_entry.hpp"
 #include "waiting/reservation_returns.hpp"
-#include "weir/stats.hpp"
 
 namespace weir::waiting {
 
@@ -44,8 +43,8 @@ class waiting_room final {
   bool takes(detail::check& c, const line_rules& rules);
 
   /// Notes a cool-down that the store reported; `left` is its remaining time. All limiters of one
-  /// resource are meant. True if it was unknown, or is longer than known.
-  bool cool_down(const core_ptr& core, std::string_view subject, std::chrono::microseconds left);
+  /// resource are meant.
+  void cool_down(const core_ptr& core, std::string_view subject, std::chrono::microseconds left);
   /// Forgets the subject's cool-down, which a reset has ended. Waiters that it has postponed stay
   /// postponed.
   void forget_cool_down(const core_ptr& core, std::string_view subject);
@@ -56,8 +55,8 @@ class waiting_room final {
   /// See shutdown_listener::context_shut_down().
   void context_shut_down() noexcept;
 
-  /// Fills in what limiter::stats() tells of waiters and cool-downs.
-  void describe(limiter_stats& into) const;
+  /// How many callers wait in lines.
+  std::size_t waiting() const;
 
   /// The number of waiter_lines, plus the number of other lines with checks at the store.
   std::size_t lines() const;

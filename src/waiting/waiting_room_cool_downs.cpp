@@ -16,30 +16,28 @@ std::vector<line_entry*> waiting_room::lines_of(std::uint64_t key) const {
   return all;
 }
 
-bool waiting_room::cool_down(const core_ptr& core, std::string_view subject,
+void waiting_room::cool_down(const core_ptr& core, std::string_view subject,
                              std::chrono::microseconds left) {
   room_orders out;
-  bool is_new = false;
   {
     const std::lock_guard lock(mutex_);
+    if (!alarm_.is_started()) return;  // nobody is here
     const std::uint64_t key = cool_downs_.key_of(core->resource_id, subject);
     const time now = clock_now();
-    is_new = cool_downs_.note(key, now + left, now, same_end);
-    if (is_new) last_cool_down_ = last_arrival_;
-    if (!alarm_.is_started()) return is_new;  // nobody waits here
+    if (cool_downs_.note(key, now + left, now, same_end)) last_cool_down_ = last_arrival_;
     for (line_entry* entry : lines_of(key)) {
       entry->line.cool_down(now + left, now, out);
       update(*entry, out);
     }
   }
   carry_out(core, out);
-  return is_new;
 }
 
-void waiting_room::describe(limiter_stats& into) const {
+std::size_t waiting_room::waiting() const {
+  std::size_t sum = 0;
   const std::lock_guard lock(mutex_);
-  for (const auto& [entry, owner] : entries_) into.waiting += entry->line.waiting();
-  into.cooling_down = cool_downs_.count(clock_now());
+  for (const auto& [entry, owner] : entries_) sum += entry->line.waiting();
+  return sum;
 }
 
 void waiting_room::forget_cool_down(const core_ptr& core, std::string_view subject) {

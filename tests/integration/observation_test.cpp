@@ -116,6 +116,19 @@ BOOST_AUTO_TEST_CASE(a_ping_answers_or_says_why_not) {
   WEIR_TEST_ERROR(o.ec, error::connection_refused);
 }
 
+BOOST_AUTO_TEST_CASE(without_its_context_a_store_tells_of_calls_only) {
+  auto other = std::make_unique<asio::io_context>();
+  const store s = make_redis_store(other->get_executor(), patient_options(server));
+  const limiter l(s, "r", plenty);
+  crowd c;
+  l.record("a", c.caller());
+  run_until_complete(*other, c);
+  BOOST_TEST(s.stats().connections.size() == 1u);
+  other.reset();
+  BOOST_TEST(s.stats().connections.empty());
+  BOOST_TEST(s.stats().calls.all_allowed() == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(a_failover_is_told) {
   sentinel_group group;
   const store s = watched(group.options());

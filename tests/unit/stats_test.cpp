@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "limiter/met_cool_downs.hpp"
 #include "memory_store_fixture.hpp"
 #include "weir/event.hpp"
 
@@ -126,6 +127,66 @@ BOOST_AUTO_TEST_CASE(a_call_of_several_limiters_counts_at_each_and_once_at_the_s
   BOOST_TEST(s.stats().calls.all_refused() == 1u);
 }
 
+BOOST_AUTO_TEST_CASE(a_joint_refusal_counts_at_the_limiter_that_refused) {
+  const weir::store s = store();
+  const limiter global(s, "global", fixed_window{.limit = 100, .window = 1h},
+                       {.group = "g", .most_refused = 5});
+  const limiter account(s, "account", tiers{fixed_window{.limit = 9, .window = 1h}, hourly},
+                        {.group = "g", .most_refused = 5});
+  for (int i = 0; i < 5; ++i) {
+    outcome_of([&](auto handler) {
+      const claim claims[] = {global.on("all"), account.on("bob")};
+      record_all(claims, handler);
+    });
+  }
+  BOOST_TEST(global.stats().most_refused.empty());
+  const limiter_stats stats = account.stats();
+  BOOST_TEST_REQUIRE(stats.most_refused.size() == 1u);
+  BOOST_TEST(stats.most_refused[0].subject == "bob");
+  BOOST_TEST(stats.most_refused[0].count == 2u);
+  BOOST_TEST(stats.refused_by_tier.at(0) == 0u);
+  BOOST_TEST(stats.refused_by_tier.at(1) == 2u);
+}
+
+BOOST_AUTO_TEST_CASE(a_limiter_that_is_named_twice_counts_a_call_once) {
+  const weir::store s = store();
+  const limiter one(s, "one", hourly, {.group = "g"});
+  outcome_of([&](auto handler) {
+    const claim claims[] = {one.on("a"), one.on("b")};
+    record_all(claims, handler);
+  });
+  BOOST_TEST(one.stats().calls.total() == 1u);
+  BOOST_TEST(s.stats().calls.total() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_call_across_two_stores_counts_at_both) {
+  const weir::store s = store(), other = store();
+  const limiter one(s, "one", hourly, {.group = "g"}), two(other, "two", hourly, {.group = "g"});
+  outcome_of([&](auto handler) {
+    const claim claims[] = {one.on("a"), two.on("a")};
+    record_all(claims, handler);
+  });
+  BOOST_TEST(s.stats().calls.all_failed() == 1u);
+  BOOST_TEST(other.stats().calls.all_failed() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(callers_that_give_up_several_limiters_count_at_each) {
+  const weir::store s = make_memory_store(io.get_executor());
+  const token_bucket slow{.capacity = 1, .refill = per_hour(1)};
+  const limiter one(s, "one", slow, {.group = "g"}), two(s, "two", slow, {.group = "g"});
+  cancellable_crowd callers;
+  for (int i = 0; i < 2; ++i) {
+    const claim claims[] = {one.on("a"), two.on("a")};
+    acquire_all(claims, {.max_wait = 2h}, callers.caller());
+  }
+  run_ready();
+  callers.cancel(1);
+  run_until_complete(io, callers.c);
+  BOOST_TEST(one.stats().gave_up == 1u);
+  BOOST_TEST(two.stats().gave_up == 1u);
+  BOOST_TEST(s.stats().calls.cancelled == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(the_store_keeps_the_counts_of_limiters_that_are_gone) {
   const weir::store s = store();
   for (int i = 0; i < 5; ++i) {
@@ -205,6 +266,37 @@ BOOST_AUTO_TEST_CASE(a_cool_down_is_told_once) {
   BOOST_TEST(of_other.cool_downs_joined == 1u);
   BOOST_TEST(of_other.refused_by_cool_down == 3u);
   BOOST_TEST(of_other.calls.all_refused() == 3u);
+}
+
+BOOST_AUTO_TEST_CASE(a_longer_cool_down_of_another_limiter_is_not_told_as_ones_own) {
+  const weir::store s = store();
+  const limiter first(s, "r", hourly, {.cool_downs = true});
+  const limiter second(s, "r", hourly, {.cool_downs = true, .on_event = noting()});
+  answer([&](auto handler) { first.cool_down("a", 60s, handler); });
+  answer([&](auto handler) { second.cool_down("a", 1s, handler); });
+  run_ready();
+  BOOST_TEST_REQUIRE(told.size() == 1u);
+  BOOST_TEST((told[0].origin == cool_down_origin::elsewhere));
+  BOOST_TEST(second.stats().cool_downs_begun == 0u);
+  BOOST_TEST(second.stats().cool_downs_joined == 1u);
+}
+
+// The end by the store's clock decides, however late an answer is handled.
+BOOST_AUTO_TEST_CASE(a_cool_down_is_news_if_it_ends_later_than_was_told) {
+  detail::met_cool_downs met;
+  const auto start = std::chrono::steady_clock::now();
+  const time_point end(100s);
+  BOOST_TEST(met.note("a", end, 30s, start));
+  for (int i = 1; i < 10; ++i) BOOST_TEST(!met.note("a", end, 30s, start + i * 150ms));
+  BOOST_TEST(met.running(start) == 1u);
+  // One that is prolonged all the time is told now and then.
+  int news = 0;
+  for (int i = 1; i <= 20; ++i) news += met.note("a", end + i * 50ms, 30s, start) ? 1 : 0;
+  BOOST_TEST(news == 10);
+  // A later one that ends earlier is new after a reset.
+  BOOST_TEST(!met.note("a", end - 50s, 1s, start));
+  met.forget("a");
+  BOOST_TEST(met.note("a", end - 50s, 1s, start));
 }
 
 BOOST_AUTO_TEST_CASE(the_store_gets_the_events_of_limiters_without_a_handler) {
