@@ -134,9 +134,7 @@ BOOST_AUTO_TEST_CASE(a_failover_is_told) {
   const store s = watched(group.options());
   await_event(event_kind::connected);
   told.clear();
-  redis_client sentinel(group.sentinels[0]);
-  wait_until([&] { return !sentinel.call("SENTINEL", "FAILOVER", "mymaster").is_error(); },
-             "a replica that the Sentinel can choose");
+  group.fail_over();
   await_event(event_kind::failed_over);
   await_event(event_kind::connected);
   BOOST_TEST(s.stats().connections[0].address == told.back().address);

@@ -106,6 +106,19 @@ redis_server& sentinel_group::master(std::size_t sentinel) {
   throw std::runtime_error("sentinel_group: the master is none of the servers");
 }
 
+void sentinel_group::fail_over() {
+  const redis_server& old = master();
+  redis_client sentinel(sentinels[0]);
+  wait_until(
+      [&] {
+        if (&master() != &old) return true;
+        sentinel.call("SENTINEL", "FAILOVER", "mymaster");
+        return false;
+      },
+      "a planned failover");
+  wait_for_failover_from(old);
+}
+
 void sentinel_group::wait_for_failover_from(const redis_server& old) {
   for (std::size_t i = 0; i < sentinels.size(); ++i) {
     if (sentinels[i].pid() < 0) continue;

@@ -34,6 +34,9 @@ class sentinel_group {
 
   /// The server that the Sentinel names.
   redis_server& master(std::size_t sentinel = 0);
+  /// Has a Sentinel make a planned failover, and waits until all know it. On a busy machine, it may
+  /// find no replica to choose, or give up: it is asked again.
+  void fail_over();
   /// Waits until all Sentinels that run name another server than `old`, which is a master.
   void wait_for_failover_from(const redis_server& old);
   /// No master is replaced any more, however long it does not answer.
