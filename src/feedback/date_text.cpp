@@ -125,8 +125,11 @@ calendar_time in_parts(time_point at) noexcept {
           static_cast<int>(clock.seconds().count())};
 }
 
+/// No response is older. A clock that was never set shows a time long before.
+constexpr time_point first_response = chrono::sys_days{chrono::year{2026} / 1 / 1};
+
 int last_year_with(int two_digits, const calendar_time& date, time_point now) noexcept {
-  calendar_time latest = in_parts(now);
+  calendar_time latest = in_parts(std::max(now, first_response));
   latest.year += 50;
   calendar_time candidate = date;
   candidate.year = latest.year - latest.year % 100 + two_digits;

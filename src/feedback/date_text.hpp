@@ -17,7 +17,7 @@ namespace weir::feedback {
 /// As servers write them: names in upper or lower case, those of days whole or with three letters,
 /// a day of the month with one digit, any year with two or four, "UTC", "Z" or an offset in place
 /// of "GMT", no comma. The day of the week is not compared with the date. A two-digit year is the
-/// last such year that is at most 50 years after `now`.
+/// last such year that is at most 50 years after `now`, or after 2026 if the clock is behind that.
 std::optional<time_point> read_http_date(std::string_view text, time_point now) noexcept;
 
 /// Reads a time of ISO 8601 in its long form: "2026-04-21T14:38:25Z", "2026-04-21T16:38:25.5+0200",

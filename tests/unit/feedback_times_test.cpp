@@ -238,6 +238,9 @@ BOOST_AUTO_TEST_CASE(http_dates) {
   // Late in a century, the next one is near.
   BOOST_TEST((read_http_date("Friday, 01-Jan-10 00:00:00 GMT", at(2095, 6, 1)) == at(2110, 1, 1)));
   BOOST_TEST((read_http_date("Friday, 01-Jan-94 00:00:00 GMT", at(2095, 6, 1)) == at(2094, 1, 1)));
+  // A clock that was never set once made it 1926.
+  BOOST_TEST(
+      (read_http_date("Tuesday, 21-Apr-26 00:00:00 GMT", at(1970, 1, 1)) == at(2026, 4, 21)));
 }
 
 BOOST_AUTO_TEST_CASE(timestamps) {
