@@ -164,15 +164,26 @@ class program {
       print(name, "refused", checks, refused, rounds);
       if (kernels.back() != policies::kernel(policies::cool_down())) continue;
       // Each refused by a cool-down of its own.
+      const std::string cooling_state = cooling_for(1h);
       for (std::size_t i = 0; i < bench::subject_count; ++i) {
-        const std::string far = "9000000000000000";
-        server_.command("SET", bench::key_of(i, kernels.back(), 1), far + far, "PX", "3600000");
+        server_.command("SET", bench::key_of(i, kernels.back(), 1), cooling_state, "PX", "3600000");
       }
       const std::uint64_t cooling = server_.count(
           [&] { bench::send_call(server_, kernels, checks); }, rounds);
       print(name, "cooling", checks, cooling, rounds);
       if (checks > 1) print_hold(name, "cooling", checks, cooling, rounds);
     }
+  }
+
+  /// The state of a cool-down that begins now.
+  static std::string cooling_for(std::chrono::microseconds length) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const auto until = std::chrono::duration_cast<std::chrono::microseconds>(now) + length;
+    return number(until.count()) + number(length.count());
+  }
+  static std::string number(std::int64_t n) {
+    const std::string digits = std::to_string(n);
+    return std::string(16 - digits.size(), '0') + digits;
   }
 
   static std::vector<policies::kernel> alone(const policy& p) { return {policies::compile(p)}; }
