@@ -181,8 +181,7 @@ class [[nodiscard]] lease {
 /// store may have given a lease. The library gives it back as soon as it can reach the store;
 /// otherwise it lapses.
 ///
-/// **Executor**, **cancellation**, **thread safety** and **object lifetime** are
-/// as for `limiter`.
+/// **Executor**, **cancellation**, **thread safety** and **object lifetime** are as for `limiter`.
 class WEIR_EXPORT concurrency_limiter {
  public:
   using executor_type = boost::asio::any_io_executor;

@@ -13,18 +13,18 @@ namespace weir {
 
 /// What an event tells.
 enum class event_kind : std::uint8_t {
-  // Of a connection of a store; `address` names it.
+  // These concern a connection of a store, which `address` names.
   /// the server has answered the greeting, and calls go there now
   connected,
   /// `cause` says why; an attempt to connect that fails is no event
   connection_lost,
-  /// a Sentinel named another master, and the store connects to that
+  /// a Sentinel named another master, and that has answered; `connected` follows
   failed_over,
   /// calls got no answers; until one does, further calls fail at once
   circuit_opened,
   circuit_closed,
 
-  // Of a limiter or a gate; `resource` and `subject` name it.
+  // These concern a limiter or a gate, and what `resource` and `subject` name.
   /// a cool-down that this process did not know, or that is longer than it knew; `until` is its
   /// end, `origin` says who asked for it
   cool_down_begun,
@@ -37,7 +37,7 @@ enum class event_kind : std::uint8_t {
 /// The name of the enumerator, such as "connection_lost". Empty for other numbers.
 [[nodiscard]] WEIR_EXPORT std::string_view to_string(event_kind what) noexcept;
 
-/// Who asked for a cool-down.
+/// The call that began a cool-down.
 enum class cool_down_origin : std::uint8_t {
   elsewhere,  ///< another process or another limiter: an answer of the store told of it
   call,       ///< cool_down() of this limiter

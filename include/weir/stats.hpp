@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -81,8 +80,8 @@ enum class connection_state : std::uint8_t {
 /// One connection of a store, since the store was made. In a Redis Cluster, a connection to a node
 /// that is made anew begins with zeros.
 struct connection_stats {
-  std::string address =
-      {};  ///< "host:port", or the path of a Unix socket; empty before it is known
+  /// "host:port", or the path of a Unix socket; empty before it is known
+  std::string address = {};
   connection_state state = connection_state::pausing;
   time_point since{};  ///< of `state`, by this process's clock
   std::uint64_t connects = 0;
@@ -104,8 +103,8 @@ struct connection_stats {
 /// What store::stats() gives. The numbers are read one after the other while calls go on: sums may
 /// differ by what ended meanwhile.
 struct WEIR_EXPORT store_stats {
-  call_counts calls =
-      {};  ///< of all limiters and gates of the store; a call of several counts once
+  /// of all limiters and gates of the store; a call of several counts once
+  call_counts calls = {};
   std::vector<connection_stats> connections{};  ///< none for a memory store
 
   std::size_t pending() const noexcept;

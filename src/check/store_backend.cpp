@@ -27,6 +27,11 @@ store_backend::store_backend(const boost::asio::any_io_executor& executor, event
   if (usual != nullptr) usual_executor_.emplace(*usual);
 }
 
+void store_backend::report(event_kind what, error cause, const std::string& address) noexcept try {
+  if (has_event_handler()) report({.what = what, .cause = cause, .address = address});
+} catch (const std::bad_alloc&) {  // this event is lost
+}
+
 void store_backend::report(event&& e, const std::shared_ptr<const event_handler>& own) noexcept {
   const auto& handler = own != nullptr ? own : on_event_;
   if (handler == nullptr || !executor_) return;

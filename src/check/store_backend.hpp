@@ -61,6 +61,8 @@ class store_backend {
   /// Adds what store::stats() tells of each connection.
   virtual void describe(std::vector<connection_stats>& /*into*/) const {}
 
+  /// Tells the store's handler of a connection to `address`. Called without locks.
+  void report(event_kind what, error cause, const std::string& address) noexcept;
   /// Posts an event to `own`, or to the store's handler if `own` is null. Called without locks.
   void report(event&& e, const std::shared_ptr<const event_handler>& own = nullptr) noexcept;
   /// From now on, the events go to the handler of another store.

@@ -29,7 +29,7 @@ std::optional<microseconds> longest_of(const header_lines& lines, Read read) noe
   return longest;
 }
 
-constexpr microseconds nanosecond{0};  // as a unit
+constexpr microseconds nanosecond{0};  // stands for the unit that microseconds cannot hold
 
 /// Reads a number of units since 1970; empty if no clock shows such a time.
 std::optional<time_point> since_1970(const decimal& count, microseconds unit) noexcept {

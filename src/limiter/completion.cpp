@@ -100,7 +100,7 @@ std::chrono::microseconds cool_down_left(const check& c) {
 }
 
 /// Notes a cool-down that the answer names, counts it, and tells the event handler if it is news.
-void meet_cool_down(const check& c, std::chrono::microseconds left) {
+void meet_cool_down(const check& c, std::chrono::microseconds left) noexcept {
   const limiter_impl& own = impl_of(*c.limiter);
   const std::string_view subject = c.subject.view();
   const time_point until = c.answer.decided_at + left;
@@ -121,6 +121,13 @@ void meet_cool_down(const check& c, std::chrono::microseconds left) {
   own.tally->cool_down_clamped();
   own.report({.what = event_kind::cool_down_clamped, .origin = asked->origin, .until = until},
              subject);
+}
+
+/// If a check was to tell the store of a served call, the next one does.
+void tell_again(const check& failed) noexcept {
+  if (!cools_down(failed) || failed.units > 0) return;
+  if (as<cool_down_request>(failed).longest_guess == 0) return;
+  impl_of(*failed.limiter).met->await_service(failed.subject.view());
 }
 
 /// Tells this process's waiters of a cool-down that the answer names, and adds jitter to a refusal
@@ -152,10 +159,7 @@ void decorate(check& c, waiting::waiting_room& joint_room) {
   // A failed take of local units: the failure policy is for checks of callers.
   if (is_record(c) && c.flight.is_internal) return;
   apply_failure_policy(c);
-  if (c.ec && cools_down(c) && c.units == 0) {  // the store was not told of a served call
-    impl_of(*c.limiter).met->await_service(c.subject.view());
-  }
-  if (c.ec) return;
+  if (c.ec) return tell_again(c);
   remember_settlement(c);
   sign(c);
   if (cools_down(c)) c.answer.clamped = as<cool_down_request>(c).was_clamped;

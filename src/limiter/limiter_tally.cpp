@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/error.hpp>
+#include <iterator>
 #include <mutex>
 #include <new>
 
@@ -51,28 +52,29 @@ void limiter_tally::add(const check& c) noexcept {
   }
 }
 
-/// Counts a refusal at the limiter that refused: decision::tier counts the tiers of all.
+/// Counts a refusal at the limiter that refused, or at the first one if the decision names none.
 void limiter_tally::note_refusal(const check& c) noexcept {
-  std::size_t tier = c.answer.tier < 0 ? 0 : static_cast<std::size_t>(c.answer.tier);
   const limiter_spec* refuser = c.limiter.get();
   std::string_view subject = c.subject.view();
+  std::ptrdiff_t tier = c.answer.tier;  // among the policies of all limiters
   for (const term& t : c.further()) {
-    if (tier < refuser->tiers.size()) break;
-    tier -= refuser->tiers.size();
+    const std::ptrdiff_t policies = std::ssize(refuser->tiers) - (refuser->has_cool_down ? 1 : 0);
+    if (tier < policies) break;
+    tier -= policies;
     refuser = t.limiter.get();
     subject = t.subject.view();
   }
   impl_of(*refuser).tally->refused(subject, tier, c.answer.cooling_down);
 }
 
-void limiter_tally::refused(std::string_view subject, std::size_t tier,
+void limiter_tally::refused(std::string_view subject, std::ptrdiff_t tier,
                             bool by_cool_down) noexcept {
   if (refused_ != nullptr) refused_->add(subject);
   const std::lock_guard lock(mutex_);
   if (by_cool_down) {
     ++refused_by_cool_down_;
-  } else if (tier < refused_by_tier_.size()) {
-    ++refused_by_tier_[tier];
+  } else if (tier >= 0 && tier < std::ssize(refused_by_tier_)) {
+    ++refused_by_tier_[static_cast<std::size_t>(tier)];
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string_view>
@@ -34,7 +34,7 @@ class limiter_tally {
  private:
   void add(const check& c) noexcept;
   static void note_refusal(const check& c) noexcept;
-  void refused(std::string_view subject, std::size_t tier, bool by_cool_down) noexcept;
+  void refused(std::string_view subject, std::ptrdiff_t tier, bool by_cool_down) noexcept;
 
   tally_book& book_;
   call_tally calls_;

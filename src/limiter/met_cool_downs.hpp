@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <new>
 #include <string_view>
 #include <utility>
 
@@ -26,8 +27,9 @@ class met_cool_downs {
   /// Notes a cool-down with this end by the store's clock; `left` is the time until then. True if
   /// the end is news: later by 100 ms than what was told, so that a cool-down that is prolonged all
   /// the time is told ten times a second at most.
+  /// Also false without memory: then the subject is not known.
   bool note(std::string_view subject, time_point until, std::chrono::microseconds left,
-            steady_time now) {
+            steady_time now) noexcept try {
     const std::lock_guard lock(mutex_);
     if (subjects_.size() >= most) make_room(now);
     known& k = subjects_[hash_(subject)];
@@ -35,10 +37,12 @@ class met_cool_downs {
     if (until < k.told + std::chrono::milliseconds{100}) return false;
     k.told = until;
     return true;
+  } catch (const std::bad_alloc&) {
+    return false;
   }
 
   /// The next served call is to tell the store.
-  void await_service(std::string_view subject) {
+  void await_service(std::string_view subject) noexcept {
     const std::lock_guard lock(mutex_);
     const auto found = subjects_.find(hash_(subject));
     if (found != subjects_.end()) found->second.awaits_service = true;

@@ -109,8 +109,7 @@ class memcached_store final : public detail::store_backend,
     static bool has_news(const core&) noexcept { return false; }
     static void on_news(bool /*stopped*/) noexcept {}
     void on_happening(const std::string& address, detail::link_history::happening what) {
-      if (!whole.has_event_handler()) return;
-      whole.report({.what = what.what, .cause = what.cause, .address = address});
+      whole.report(what.what, what.cause, address);
     }
 
     memcached_store& whole;

@@ -69,8 +69,7 @@ class session final : public detail::store_backend,
   bool has_news(const core& c) const noexcept { return cluster_ != nullptr && c.has_news(); }
   void on_news(bool stopped);
   void on_happening(const std::string& address, detail::link_history::happening what) {
-    if (!has_event_handler()) return;
-    report({.what = what.what, .cause = what.cause, .address = address});
+    report(what.what, what.cause, address);
   }
   void master_moved() override;
 

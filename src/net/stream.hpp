@@ -56,7 +56,7 @@ class stream {
   void close();
   /// Until `end`, the context polls for I/O instead of sleeping. A later call replaces this one.
   void poll_until(clock::time_point end);
-  /// Of the server: "host:port", or the path of the Unix socket. Empty before it is known.
+  /// The server's "host:port", or the path of the Unix socket. Empty before it is known.
   const std::string& address() const noexcept { return address_; }
 
  private:

@@ -111,6 +111,15 @@ BOOST_AUTO_TEST_CASE(a_guess_begins_once_for_each_burst_and_a_served_call_ends_i
   BOOST_TEST(respond(200).allowed);
   BOOST_TEST(client.must("EXISTS", "weir:{vendor:a}:h").integer == 0);
   BOOST_TEST((respond(429).retry_after == 10min));
+  // One whose time the vendor gave is not doubled.
+  client.must("SET", "weir:{vendor:a}:h", over + "0000000600000000");
+  BOOST_TEST((respond(429).retry_after == 10min));
+  BOOST_TEST(stored().substr(16) == "1000000600000000");
+  // One that began while the clock was ahead is forgotten, not doubled.
+  const std::string ahead = std::to_string(std::stoll(guess.substr(0, 16)) + 7'200'000'000);
+  client.must("SET", "weir:{vendor:a}:h", ahead + guess.substr(16));
+  BOOST_TEST((respond(429).retry_after == 10min));
+  BOOST_TEST(stored().substr(16) == "1000000600000000");
 }
 
 BOOST_AUTO_TEST_CASE(limiters_of_one_resource_share_a_pause) {

@@ -13,7 +13,7 @@ struct fixture : limiter_fixture {
   microseconds now = 1'000'000s;
   weir::store store = make_memory_store(io.get_executor(),
                                         {.clock = [this] { return time_point(now); }});
-  // Of two processes.
+  // They stand for two processes.
   const limiter l = with({}), other = with({});
 
   limiter with(limiter_options options) {
@@ -152,6 +152,19 @@ BOOST_AUTO_TEST_CASE(only_the_first_served_call_after_a_cool_down_asks_the_store
   respond(l, 200);
   store.close();
   BOOST_TEST(respond(l, 200).d.allowed);
+}
+
+BOOST_AUTO_TEST_CASE(of_many_served_calls_in_a_cool_down_one_asks_the_store) {
+  refused(l);
+  BOOST_TEST(respond(l, 200).d.cooling_down);
+  store.close();
+  BOOST_TEST(respond(l, 200).d.allowed);
+}
+
+BOOST_AUTO_TEST_CASE(a_served_call_that_the_store_was_not_told_of_is_told_by_the_next) {
+  now += refused(l);
+  store.close();
+  for (int i = 0; i < 2; ++i) WEIR_TEST_ERROR(respond(l, 200).ec, error::store_closed);
 }
 
 BOOST_AUTO_TEST_CASE(reset_ends_the_doubling) {

@@ -148,6 +148,40 @@ BOOST_AUTO_TEST_CASE(a_joint_refusal_counts_at_the_limiter_that_refused) {
   BOOST_TEST(stats.refused_by_tier.at(1) == 2u);
 }
 
+// A decision's tier counts policies, and a cool-down is none.
+BOOST_AUTO_TEST_CASE(a_refusal_behind_a_limiter_with_cool_downs_counts_at_its_own) {
+  const weir::store s = store();
+  const limiter vendor(s, "vendor", fixed_window{.limit = 100, .window = 1h},
+                       {.group = "g", .cool_downs = true, .most_refused = 5});
+  const limiter account(s, "account", tiers{fixed_window{.limit = 9, .window = 1h}, hourly},
+                        {.group = "g", .cool_downs = true, .most_refused = 5});
+  const auto ask = [&](std::string_view who) {
+    outcome_of([&](auto handler) {
+      const claim claims[] = {vendor.on("all"), account.on(who)};
+      record_all(claims, handler);
+    });
+  };
+  for (int i = 0; i < 5; ++i) ask("bob");
+  BOOST_TEST(vendor.stats().most_refused.empty());
+  BOOST_TEST(account.stats().most_refused.at(0).count == 2u);
+  BOOST_TEST(account.stats().refused_by_tier.at(1) == 2u);
+  answer([&](auto handler) { account.cool_down("ann", 10s, handler); });
+  ask("ann");
+  BOOST_TEST(account.stats().refused_by_cool_down == 1u);
+  BOOST_TEST(vendor.stats().refused_by_cool_down == 0u);
+}
+
+BOOST_AUTO_TEST_CASE(a_refusal_without_the_store_is_of_no_tier) {
+  const weir::store s = store(1, 1);
+  const limiter l(s, "r", tiers{fixed_window{.limit = 2, .window = 1s}, hourly},
+                  {.on_failure = on_failure::closed});
+  const limiter filler(s, "filler", hourly);
+  record(filler, "a");
+  BOOST_TEST(!record(l, "b").d.allowed);  // the store is full
+  BOOST_TEST((l.stats().refused_by_tier == std::vector<std::uint64_t>{0, 0}));
+  BOOST_TEST(l.stats().calls.all_refused() == 1u);
+}
+
 BOOST_AUTO_TEST_CASE(a_limiter_that_is_named_twice_counts_a_call_once) {
   const weir::store s = store();
   const limiter one(s, "one", hourly, {.group = "g"});
