@@ -143,6 +143,16 @@ asio::awaitable<void> cancelled(weir::limiter partner, asio::steady_timer& stop)
 
 }  // namespace waiting
 
+namespace policies_as_text {
+
+weir::limiter partner_of(const weir::store& store) {
+  const weir::tiers rules = weir::parse_policy("gcra 10/s, burst 5; fixed_window 5000/day, epoch");
+  const weir::limiter partner(store, "partner-api", rules);
+  return partner;
+}
+
+}  // namespace policies_as_text
+
 namespace in_memory {
 
 void serve();

@@ -35,7 +35,8 @@ using boost::system::error_code;
 enum class error : std::int16_t {
   // Mistakes in the call or the configuration. Nothing was sent.
   /// a number of a policy, of a gate or of limiter_options is out of range, two options contradict
-  /// each other, or the store cannot do what an option asks; the text says which
+  /// each other, the store cannot do what an option asks, or the text of a policy does not parse;
+  /// the exception says which
   invalid_policy = 1,
   /// rate text does not parse
   invalid_rate,

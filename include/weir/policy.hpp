@@ -1,10 +1,13 @@
 #pragma once
 
+#include <boost/system/result.hpp>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <variant>
 
@@ -134,11 +137,33 @@ class tiers {
   std::size_t size_;
 };
 
-/// For logs, much as in C++: "token_bucket{.capacity = 20, .refill = 100/s}". An anchor, offset,
-/// resolution or count_refused with its usual value is left out.
+/// Writes the text form of a policy, such as "token_bucket 20, 100/s". parse_policy() reads it back
+/// to an equal policy if a limiter takes the policy.
 [[nodiscard]] WEIR_EXPORT std::string to_string(const policy& p);
-/// The same for several: "tiers{gcra{...}, fixed_window{...}}".
+/// The same for several: "gcra 10/s, burst 10; fixed_window 5000/day".
 [[nodiscard]] WEIR_EXPORT std::string to_string(const tiers& all);
+
+/// Reads one policy, or several with a semicolon or a comma between them:
+///
+///     fixed_window 5000/day, epoch, offset 8h, count_refused
+///     sliding_log 100/min, resolution 1s, count_refused
+///     sliding_window 100/min, count_refused
+///     token_bucket 20, 100/s
+///     leaky_bucket 20, 100/s
+///     gcra 10/s, burst 5
+///     10/s, 100/min, 5000/day
+///
+/// What stands behind the rate of a window, a log or a gcra may be left out, but keeps this order.
+/// rate::parse() describes rates and durations; `unlimited/day` is a window that refuses nothing. A
+/// rate by itself is a sliding_log, which never lets more pass in any such time. Capitals do not
+/// matter.
+///
+/// Throws boost::system::system_error with `invalid_policy`; the text says where the parser stopped
+/// and what it expected. Numbers that are out of range are refused by the limiter's constructor.
+[[nodiscard]] WEIR_EXPORT tiers parse_policy(std::string_view text);
+
+/// The same without exceptions, but for std::bad_alloc.
+[[nodiscard]] WEIR_EXPORT boost::system::result<tiers> try_parse_policy(std::string_view text);
 
 // See decision.hpp.
 static_assert(std::is_trivially_destructible_v<tiers>);

@@ -113,6 +113,7 @@ policies::lease_set compile(const concurrency_options& options) {
 limiter_impl::limiter_impl(std::shared_ptr<store_backend> backend, std::string_view name,
                            const weir::tiers& rules, const limiter_options& options)
     : limiter_spec(std::move(backend), name, rules, options),
+      rules(rules.begin(), rules.end()),
       max_cool_down(options.max_cool_down.count()),
       default_cool_down(options.default_cool_down),
       response_parsing(options.response_parsing),

@@ -3,6 +3,7 @@
 #include <boost/system/system_error.hpp>
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "check/limiter_spec.hpp"
 #include "limiter/deny_cache.hpp"
@@ -37,6 +38,7 @@ struct limiter_impl final : limiter_spec {
   /// Tells the limiter's handler of events, or the store's. Called without locks.
   void report(event&& e, std::string_view subject) const noexcept;
 
+  std::vector<weir::policy> rules{};  // none for a gate
   policies::span max_cool_down = 0;
   std::chrono::microseconds default_cool_down{0};
   feedback_options response_parsing{};

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "text/ascii.hpp"
+#include "weir/decision.hpp"
 
 namespace weir::text {
 namespace {
@@ -19,13 +20,19 @@ constexpr std::int64_t second = 1'000'000;
 constexpr std::int64_t minute = 60 * second;
 constexpr std::int64_t hour = 60 * minute;
 constexpr std::int64_t day = 24 * hour;
+constexpr std::int64_t week = 7 * day;
 
 constexpr named_unit units[] = {
     {"us", 1},          {"ms", 1'000},       {"s", second}, {"sec", second}, {"secs", second},
     {"second", second}, {"seconds", second}, {"m", minute}, {"min", minute}, {"mins", minute},
     {"minute", minute}, {"minutes", minute}, {"h", hour},   {"hour", hour},  {"hours", hour},
-    {"d", day},         {"day", day},        {"days", day},
+    {"d", day},         {"day", day},        {"days", day}, {"w", week},     {"week", week},
+    {"weeks", week},
 };
+
+constexpr bool same_letters(std::string_view text, std::string_view lower_case) noexcept {
+  return std::ranges::equal(text, lower_case, {}, lower);
+}
 
 }  // namespace
 
@@ -34,9 +41,15 @@ void text_reader::skip_spaces() noexcept {
 }
 
 bool text_reader::accept(std::string_view token) noexcept {
-  if (!rest().starts_with(token)) return false;
+  if (!same_letters(rest().substr(0, token.size()), token)) return false;
   position_ += token.size();
   return true;
+}
+
+bool text_reader::accept_word(std::string_view word) noexcept {
+  const std::string_view behind = rest().substr(std::min(word.size(), rest().size()));
+  const bool goes_on = !behind.empty() && (is_letter(behind.front()) || behind.front() == '_');
+  return !goes_on && accept(word);
 }
 
 bool text_reader::next_is_digit() const noexcept {
@@ -74,8 +87,9 @@ std::optional<std::chrono::microseconds> text_reader::unit() noexcept {
   const std::string_view tail = rest();
   const auto length = std::ranges::find_if_not(tail, is_letter) - tail.begin();
   const std::string_view name = tail.substr(0, static_cast<std::size_t>(length));
-  const auto found = std::ranges::find(units, name, &named_unit::name);
-  if (found == std::ranges::end(units)) return fail("a unit (us, ms, s, min, h or day)");
+  const auto found = std::ranges::find_if(
+      units, [&](const named_unit& u) { return same_letters(name, u.name); });
+  if (found == std::ranges::end(units)) return fail("a unit (us, ms, s, min, h, day or week)");
   position_ += name.size();
   return std::chrono::microseconds{found->microseconds};
 }
@@ -99,6 +113,19 @@ std::optional<std::chrono::microseconds> text_reader::duration(bool count_option
   return std::chrono::microseconds{count * one->count()};
 }
 
+std::optional<rate> text_reader::rate(bool or_unlimited) noexcept {
+  skip_spaces();
+  const bool is_unlimited = or_unlimited && accept_word("unlimited");
+  const auto count = is_unlimited ? std::optional{unlimited} : positive_number();
+  if (!count) return std::nullopt;
+  skip_spaces();
+  if (!accept("/") && !accept("per")) return fail("\"/\" or \"per\" after the count");
+  skip_spaces();
+  const auto period = duration(/*count_optional=*/true);
+  if (!period) return std::nullopt;
+  return weir::rate{*count, *period};
+}
+
 bool text_reader::end() noexcept {
   skip_spaces();
   if (position_ == text_.size()) return true;
@@ -116,6 +143,15 @@ scaled_duration scale(std::chrono::microseconds duration) noexcept {
     }
   }
   return {count, "us"};
+}
+
+std::string duration_text(std::chrono::microseconds duration) {
+  const auto [count, unit] = scale(duration);
+  return std::to_string(count) + unit;
+}
+
+std::string units_text(std::int64_t units) {
+  return units == unlimited ? "unlimited" : std::to_string(units);
 }
 
 }  // namespace weir::text

@@ -4,20 +4,26 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <string_view>
+
+#include "weir/rate.hpp"
 
 namespace weir::text {
 
-/// Reads the parts of a rate or a duration in turn. The first part that does not match sets
-/// `expected()`, and `position()` stays in front of it. Allocates nothing.
+/// Reads the parts of a policy, a rate or a duration in turn, in upper or lower case. The first
+/// part that does not match sets `expected()`, and `position()` stays in front of it. Allocates
+/// nothing.
 class text_reader {
  public:
   explicit constexpr text_reader(std::string_view text) noexcept : text_(text) {}
 
   void skip_spaces() noexcept;
 
-  /// Skips `token` if it is next; true if it was.
+  /// Skips `token`, which is in lower case, if it is next; true if it was.
   bool accept(std::string_view token) noexcept;
+  /// The same, but not if a letter or "_" follows.
+  bool accept_word(std::string_view word) noexcept;
 
   bool next_is_digit() const noexcept;
 
@@ -30,6 +36,9 @@ class text_reader {
   /// Reads a whole number above 0 and its unit, with or without spaces between them. With
   /// `count_optional`, "s" is "1s".
   std::optional<std::chrono::microseconds> duration(bool count_optional = false) noexcept;
+
+  /// Reads "100/s" or "10 per 5s". With `or_unlimited`, the count may be the word "unlimited".
+  std::optional<weir::rate> rate(bool or_unlimited = false) noexcept;
 
   /// True if only spaces are left.
   bool end() noexcept;
@@ -56,5 +65,9 @@ struct scaled_duration {
   const char* unit;
 };
 scaled_duration scale(std::chrono::microseconds duration) noexcept;
+std::string duration_text(std::chrono::microseconds duration);
+
+/// The number, or "unlimited".
+std::string units_text(std::int64_t units);
 
 }  // namespace weir::text

@@ -25,8 +25,8 @@ struct description {
 // By number, from 1.
 constexpr description table[] = {
     {error::invalid_policy, "invalid_policy", group::input,
-     "a value of the policy or limiter is out of range, or contradicts another one: choose it "
-     "within the documented bounds"},
+     "a policy or an option of the limiter is not valid: choose each within the documented bounds, "
+     "and so that none contradicts another"},
     {error::invalid_rate, "invalid_rate", group::input,
      "the rate text is not valid: write a rate as \"100/s\" or \"10 per 5s\""},
     {error::invalid_url, "invalid_url", group::input,

@@ -11,17 +11,8 @@ namespace weir {
 namespace {
 
 std::optional<rate> read_rate(text::text_reader& reader) noexcept {
-  reader.skip_spaces();
-  const auto count = reader.positive_number();
-  if (!count) return std::nullopt;
-  reader.skip_spaces();
-  if (!reader.accept("/") && !reader.accept("per")) {
-    return reader.fail("\"/\" or \"per\" after the count");
-  }
-  reader.skip_spaces();
-  const auto period = reader.duration(/*count_optional=*/true);
-  if (!period || !reader.end()) return std::nullopt;
-  return rate{*count, *period};
+  const auto read = reader.rate();
+  return read && reader.end() ? read : std::nullopt;
 }
 
 }  // namespace

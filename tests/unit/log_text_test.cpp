@@ -1,4 +1,4 @@
-// Policies and decisions as texts for logs.
+// Decisions as texts for logs.
 #include "support/test.hpp"
 #include "weir/weir.hpp"
 
@@ -8,40 +8,6 @@ using namespace weir;
 using namespace weir::test;
 
 BOOST_AUTO_TEST_SUITE(log_text_suite)
-
-BOOST_AUTO_TEST_CASE(a_policy_reads_as_in_a_program) {
-  BOOST_TEST(to_string(token_bucket{.capacity = 20, .refill = per_second(100)}) ==
-             "token_bucket{.capacity = 20, .refill = 100/s}");
-  BOOST_TEST(to_string(gcra{.rate = {10, 5s}, .burst = 3}) ==
-             "gcra{.rate = 10 per 5s, .burst = 3}");
-  BOOST_TEST(to_string(leaky_bucket{.capacity = 5, .leak = per_day(1)}) ==
-             "leaky_bucket{.capacity = 5, .leak = 1/day}");
-  BOOST_TEST(to_string(sliding_window{.limit = unlimited, .window = 90s}) ==
-             "sliding_window{.limit = unlimited, .window = 90s}");
-  BOOST_TEST(to_string(fixed_window{.limit = 5, .window = 24h}) ==
-             "fixed_window{.limit = 5, .window = 1d}");
-}
-
-BOOST_AUTO_TEST_CASE(a_policy_names_the_members_that_differ_from_the_usual) {
-  BOOST_TEST(to_string(fixed_window{.limit = 5,
-                                    .window = 24h,
-                                    .anchor = anchor::epoch,
-                                    .offset = 1500ms,
-                                    .count_refused = true}) ==
-             "fixed_window{.limit = 5, .window = 1d, .anchor = epoch, .offset = 1500ms, "
-             ".count_refused = true}");
-  BOOST_TEST(to_string(sliding_log{
-                 .limit = 5, .window = 1h, .resolution = 250us, .count_refused = true}) ==
-             "sliding_log{.limit = 5, .window = 1h, .resolution = 250us, .count_refused = true}");
-  BOOST_TEST(to_string(sliding_window{.limit = 1, .window = 1us, .count_refused = true}) ==
-             "sliding_window{.limit = 1, .window = 1us, .count_refused = true}");
-}
-
-BOOST_AUTO_TEST_CASE(tiers_name_each_policy) {
-  const tiers two(gcra{.rate = per_second(1)}, fixed_window{.limit = 2, .window = 1min});
-  BOOST_TEST(to_string(two) ==
-             "tiers{gcra{.rate = 1/s, .burst = 1}, fixed_window{.limit = 2, .window = 1min}}");
-}
 
 BOOST_AUTO_TEST_CASE(a_decision_tells_its_numbers) {
   decision d{.allowed = true, .limit = 20, .used = 3, .remaining = 17, .reset_after = 30ms};

@@ -58,7 +58,8 @@ BOOST_AUTO_TEST_CASE(valid_texts) {
       {{7, 1s}, {"7/sec", "7/secs", "7/second", "7/seconds"}},
       {{7, 1min}, {"7/m", "7/mins", "7/minute", "7/minutes"}},
       {{7, 1h}, {"7/h", "7/hour", "7/hours"}},
-      {{7, 24h}, {"7/d", "7/days"}},
+      {{7, 24h}, {"7/d", "7/days", "7/Day", "7 Per D"}},
+      {{7, 7 * 24h}, {"7/w", "7/week", "7/weeks", "7/WEEK"}},
       {{100, 15min}, {"100 per 15 minutes"}},
       {{7, 48h}, {"7/2d"}},
       // Spaces.
@@ -89,7 +90,7 @@ BOOST_AUTO_TEST_CASE(invalid_texts) {
   constexpr std::string_view number = "a whole number above 0";
   constexpr std::string_view fraction = "a whole number, not a fraction";
   constexpr std::string_view separator = "\"/\" or \"per\" after the count";
-  constexpr std::string_view unit = "a unit (us, ms, s, min, h or day)";
+  constexpr std::string_view unit = "a unit (us, ms, s, min, h, day or week)";
   constexpr std::string_view end = "the end of the text";
   const struct {
     int character;  // counted from 1
@@ -102,8 +103,8 @@ BOOST_AUTO_TEST_CASE(invalid_texts) {
       {1, fraction, {".5/s"}},
       {2, separator, {"1,000/s", "1e6/s", "1_000/s"}},
       {3, separator, {"10", "10\t/s", std::string_view{"10\0/s", 5}}},
-      {4, separator, {"10 s", "10 Per s"}},
-      {4, unit, {"10/", "10/S", "10/Day", "10/week", "10/mss"}},
+      {4, separator, {"10 s", "10 Pen s"}},
+      {4, unit, {"10/", "10/month", "10/year", "10/mss"}},
       {5, unit, {"10/ ", "10/5"}},
       {7, unit, {"10 per"}},
       {6, unit, {"10/5 "}},
