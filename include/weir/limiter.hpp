@@ -366,8 +366,8 @@ class WEIR_EXPORT limiter {
   /// The resource that the constructor got. The view is valid while this limiter or a copy exists.
   std::string_view resource() const noexcept;
 
-  /// The policies that the constructor got. to_string() writes them, parse_policy() reads them.
-  weir::tiers policy() const;
+  /// The policy that the constructor got, as one tier, or its tiers.
+  weir::tiers policy() const noexcept;
 
   /// The store's executor, where handlers without an executor of their own run.
   executor_type get_executor() const noexcept;

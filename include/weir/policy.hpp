@@ -138,12 +138,13 @@ class tiers {
 };
 
 /// Writes the text form of a policy, such as "token_bucket 20, 100/s". parse_policy() reads it back
-/// to an equal policy if a limiter takes the policy.
+/// to one equal tier, if a limiter takes the policy.
 [[nodiscard]] WEIR_EXPORT std::string to_string(const policy& p);
-/// The same for several: "gcra 10/s, burst 10; fixed_window 5000/day".
+/// The same for several: "gcra 10/s, burst 10; fixed_window 5000/day". parse_policy() reads it back
+/// to equal tiers, if a limiter takes them.
 [[nodiscard]] WEIR_EXPORT std::string to_string(const tiers& all);
 
-/// Reads one policy, or several with a semicolon or a comma between them:
+/// Reads one policy, or several with semicolons between them:
 ///
 ///     fixed_window 5000/day, epoch, offset 8h, count_refused
 ///     sliding_log 100/min, resolution 1s, count_refused
@@ -153,17 +154,18 @@ class tiers {
 ///     gcra 10/s, burst 5
 ///     10/s, 100/min, 5000/day
 ///
-/// What stands behind the rate of a window, a log or a gcra may be left out, but keeps this order.
-/// rate::parse() describes rates and durations; `unlimited/day` is a window that refuses nothing. A
-/// rate by itself is a sliding_log, which never lets more pass in any such time. Capitals do not
-/// matter.
+/// The options behind the rate of a window, a log or a gcra may be missing; their order is fixed.
+/// rate::parse() describes rates and durations, and ignores letter case as this function does.
+/// Behind the name of a window or a log, the count may be `unlimited`. Rates without a name may
+/// have commas between them; each is an exact sliding_log, whose memory grows with the count.
 ///
 /// Throws boost::system::system_error with `invalid_policy`; the text says where the parser stopped
-/// and what it expected. Numbers that are out of range are refused by the limiter's constructor.
+/// and what it expected. The constructor of the limiter refuses numbers that are out of range.
 [[nodiscard]] WEIR_EXPORT tiers parse_policy(std::string_view text);
 
-/// The same without exceptions, but for std::bad_alloc.
-[[nodiscard]] WEIR_EXPORT boost::system::result<tiers> try_parse_policy(std::string_view text);
+/// As parse_policy(), without exceptions.
+[[nodiscard]] WEIR_EXPORT boost::system::result<tiers> try_parse_policy(
+    std::string_view text) noexcept;
 
 // See decision.hpp.
 static_assert(std::is_trivially_destructible_v<tiers>);

@@ -28,9 +28,10 @@ struct rate {
 
   /// Reads "100/s", "5000/day", "10 per 5s", "1 per 10ms", "60/min", "3 / 2 h". The units are us,
   /// ms, s (sec, second), m (min, minute), h (hour), d (day), w (week), the longer ones also in the
-  /// plural, in upper or lower case. Spaces around the parts are allowed. Both numbers are whole
-  /// and above 0: "3 per 2s", not "1.5/s". Throws boost::system::system_error with
-  /// error::invalid_rate; the text says where the parser stopped and what it expected.
+  /// plural. Letter case is ignored, but units of one letter are in lower case only. Spaces, tabs
+  /// and line ends around the parts are allowed. Both numbers are whole and above 0: "3 per 2s",
+  /// not "1.5/s". Throws boost::system::system_error with error::invalid_rate; the text says where
+  /// the parser stopped and what it expected.
   [[nodiscard]] WEIR_EXPORT static rate parse(std::string_view text);
 
   /// As parse(), without exceptions.

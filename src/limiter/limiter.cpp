@@ -25,7 +25,7 @@ limiter_stats limiter::stats() const { return detail::impl_of(*core_).stats(); }
 
 std::string_view limiter::resource() const noexcept { return core_->resource; }
 
-weir::tiers limiter::policy() const { return weir::tiers(detail::impl_of(*core_).rules); }
+weir::tiers limiter::policy() const noexcept { return weir::tiers(detail::impl_of(*core_).rules); }
 
 boost::asio::any_io_executor limiter::get_executor() const noexcept {
   return core_->store->get_executor();

@@ -37,7 +37,8 @@ constexpr bool same_letters(std::string_view text, std::string_view lower_case) 
 }  // namespace
 
 void text_reader::skip_spaces() noexcept {
-  while (position_ < text_.size() && text_[position_] == ' ') ++position_;
+  constexpr std::string_view blank = " \t\r\n";
+  position_ = std::min(text_.find_first_not_of(blank, position_), text_.size());
 }
 
 bool text_reader::accept(std::string_view token) noexcept {
@@ -48,8 +49,8 @@ bool text_reader::accept(std::string_view token) noexcept {
 
 bool text_reader::accept_word(std::string_view word) noexcept {
   const std::string_view behind = rest().substr(std::min(word.size(), rest().size()));
-  const bool goes_on = !behind.empty() && (is_letter(behind.front()) || behind.front() == '_');
-  return !goes_on && accept(word);
+  const char next = behind.empty() ? ' ' : behind.front();
+  return !is_letter(next) && !is_digit(next) && next != '_' && accept(word);
 }
 
 bool text_reader::next_is_digit() const noexcept {
@@ -87,8 +88,10 @@ std::optional<std::chrono::microseconds> text_reader::unit() noexcept {
   const std::string_view tail = rest();
   const auto length = std::ranges::find_if_not(tail, is_letter) - tail.begin();
   const std::string_view name = tail.substr(0, static_cast<std::size_t>(length));
-  const auto found = std::ranges::find_if(
-      units, [&](const named_unit& u) { return same_letters(name, u.name); });
+  const auto found = std::ranges::find_if(units, [&](const named_unit& u) {
+    // 5000/M would mean minutes, and many write it for months.
+    return name.size() == 1 ? name == u.name : same_letters(name, u.name);
+  });
   if (found == std::ranges::end(units)) return fail("a unit (us, ms, s, min, h, day or week)");
   position_ += name.size();
   return std::chrono::microseconds{found->microseconds};
@@ -116,6 +119,9 @@ std::optional<std::chrono::microseconds> text_reader::duration(bool count_option
 std::optional<rate> text_reader::rate(bool or_unlimited) noexcept {
   skip_spaces();
   const bool is_unlimited = or_unlimited && accept_word("unlimited");
+  if (or_unlimited && !is_unlimited && !next_is_digit()) {
+    return fail("a whole number above 0, or \"unlimited\"");
+  }
   const auto count = is_unlimited ? std::optional{unlimited} : positive_number();
   if (!count) return std::nullopt;
   skip_spaces();

@@ -18,11 +18,12 @@ class text_reader {
  public:
   explicit constexpr text_reader(std::string_view text) noexcept : text_(text) {}
 
+  /// Skips spaces, tabs and line ends.
   void skip_spaces() noexcept;
 
   /// Skips `token`, which is in lower case, if it is next; true if it was.
   bool accept(std::string_view token) noexcept;
-  /// The same, but not if a letter or "_" follows.
+  /// The same, but not if a letter, a digit or "_" follows.
   bool accept_word(std::string_view word) noexcept;
 
   bool next_is_digit() const noexcept;

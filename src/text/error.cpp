@@ -25,8 +25,8 @@ struct description {
 // By number, from 1.
 constexpr description table[] = {
     {error::invalid_policy, "invalid_policy", group::input,
-     "a policy or an option of the limiter is not valid: choose each within the documented bounds, "
-     "and so that none contradicts another"},
+     "a policy or an option is not valid: choose values within the documented bounds that do not "
+     "contradict each other, and write a policy's text as \"token_bucket 20, 100/s\""},
     {error::invalid_rate, "invalid_rate", group::input,
      "the rate text is not valid: write a rate as \"100/s\" or \"10 per 5s\""},
     {error::invalid_url, "invalid_url", group::input,
